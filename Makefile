@@ -1,0 +1,33 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: course quick lab test bench build
+
+course: .venv/course
+	$(BIN)/python -m chapter18 run
+
+quick: .venv/course
+	$(BIN)/python -m chapter18 run --quick
+
+lab: .venv/course
+	$(BIN)/jupyter lab notebooks
+
+test: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m chapter18 build --check
+	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --nbval-lax --nbval-current-env notebooks
+	$(BIN)/python -m chapter18 run --quick --out build/quick
+
+bench: .venv/course
+	$(BIN)/python -m benchmarks
+
+build: .venv/course
+	$(BIN)/python -m chapter18 build
+
+# One mark for each set of extras; a failed installation leaves none, so the next run repeats it.
+.venv/course .venv/test: .venv/%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	touch $@

@@ -1,0 +1,1 @@
+"""Ratios against what a user would do otherwise, measured within one run."""

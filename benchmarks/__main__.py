@@ -1,0 +1,42 @@
+"""`python -m benchmarks`: run every benchmark, print one table, record it as JSON in build/."""
+
+import json
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+os.environ["KERAS_BACKEND"] = "jax"
+
+from benchmarks import ensemble_weights, search
+
+OUT = Path(__file__).parent.parent / "build" / "benchmarks.json"
+
+
+def main():
+    """Measure, print and record."""
+    rows = [*ensemble_weights.measure(), *search.measure()]
+    print(f"{'benchmark':<44} {'usual, s':>10} {'ours, s':>10} {'ratio':>7}  checked")
+    for row in rows:
+        print(
+            f"{row.name:<44} {row.baseline_seconds:>10.4f} {row.ours_seconds:>10.4f} "
+            f"{row.ratio:>6.2f}x  {row.note}"
+        )
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(
+        json.dumps({"machine": _machine(), "rows": [r._asdict() for r in rows]}, indent=1)
+    )
+    print(f"written to {OUT}")
+
+
+def _machine():
+    packages = ("jax", "keras", "keras-tuner", "numpy", "scipy")
+    return {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""`python -m chapter18 run | build | links`: the course from the command line."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from chapter18.course import CourseError, find_root
+
+
+def main(arguments=None):
+    """Run one command; return its exit status: 0, 1 for failed notebooks, 2 for a bad request."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.command(find_root(), options)
+    except CourseError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m chapter18", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="run|build|links")
+
+    run = commands.add_parser("run", help="execute notebooks with papermill")
+    run.add_argument("sections", nargs="*", metavar="SECTION", help="a number or name; default all")
+    run.add_argument(
+        "-p", nargs=2, action="append", default=[], metavar=("NAME", "VALUE"), dest="given"
+    )
+    run.add_argument("--quick", action="store_true", help="small parameters, a minute or so each")
+    run.add_argument("--out", type=Path, help="where executed notebooks go; default build/")
+    run.set_defaults(command=_run)
+
+    build = commands.add_parser("build", help="rebuild notebooks from notebooks/source")
+    build.add_argument("sections", nargs="*", metavar="SECTION")
+    build.add_argument("--check", action="store_true", help="only compare with the sources")
+    build.add_argument("--force", action="store_true", help="execute even where nothing changed")
+    build.set_defaults(command=_build)
+
+    links = commands.add_parser("links", help="stamp the repository's address everywhere")
+    links.add_argument("--repo", required=True, metavar="OWNER/NAME")
+    links.set_defaults(command=_links)
+    return parser
+
+
+def _run(root, options):
+    from chapter18 import running
+
+    results = running.run(
+        root, options.sections, given=options.given, quick=options.quick, out=options.out
+    )
+    print(running.report(results))
+    return int(any(result.traceback for result in results))
+
+
+def _build(root, options):
+    from chapter18 import building
+
+    if options.check:
+        faults = building.check(root, options.sections)
+        print("\n".join(faults) or "every notebook equals its source")
+        return int(bool(faults))
+    for name, done in building.build(root, options.sections, force=options.force):
+        print(f"{name}: {done}", flush=True)
+    return 0
+
+
+def _links(root, options):
+    from chapter18 import links
+
+    for path in links.stamp(root, options.repo):
+        print(path.relative_to(root))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

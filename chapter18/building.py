@@ -1,0 +1,163 @@
+"""Build notebooks from their text: MyST sources in, executed and normalised `.ipynb` out."""
+
+import hashlib
+import re
+import tempfile
+from pathlib import Path
+
+import jupytext
+import nbformat
+
+from chapter18 import course
+from chapter18.course import CourseError
+
+PACKAGE = Path(__file__).parent
+REPOSITORY = re.compile(r'^REPOSITORY = ".*?"', re.MULTILINE)
+
+
+def build(root, wanted=(), *, force=False):
+    """Bring the notebooks of the sections up to their sources; yield `(name, what was done)`.
+
+    A notebook is executed again only when its code, or a module of `chapter18` that it uses, has
+    changed (or with `force`); new prose around unchanged code keeps the outputs. Where nothing
+    changed, the file stays identical to the byte. Raises `CourseError` when a cell fails.
+    """
+    for section in course.sections(root, wanted):
+        fresh = assemble(section.source)
+        kept = None if force else _outputs_of(section.notebook, fresh)
+        if kept is None:
+            _execute(fresh, section.name)
+        else:
+            for cell, (count, outputs) in zip(_code(fresh), kept, strict=True):
+                cell.execution_count, cell.outputs = count, outputs
+        yield section.name, _write(section.notebook, fresh, executed=kept is None)
+
+
+def check(root, wanted=()):
+    """Return a line for each notebook that differs from its source: what differs and the cure."""
+    faults = []
+    for section in course.sections(root, wanted):
+        difference = _difference(section)
+        if difference:
+            faults.append(f"{section.name}: {difference}; run `python -m chapter18 build`")
+    return faults
+
+
+def assemble(source):
+    """Return the notebook node that a MyST source describes: no outputs, ids from its content."""
+    text = jupytext.read(source, fmt="md:myst")
+    notebook = nbformat.v4.new_notebook(
+        metadata={
+            "chapter18": dict(text.metadata.get("chapter18", {})),
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            # Fixed, because the version of the Python that built it is no concern of the reader's.
+            "language_info": {
+                "file_extension": ".py",
+                "mimetype": "text/x-python",
+                "name": "python",
+            },
+        }
+    )
+    seen = set()
+    for cell in text.cells:
+        cell.id = _identity(cell, seen)
+        cell.metadata = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
+    notebook.cells = text.cells
+    notebook.metadata.chapter18["code_digest"] = _digest(notebook)
+    return notebook
+
+
+def _code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _identity(cell, seen):
+    # Hash-derived, so that a rebuild changes no id and a reader's diff shows only real changes.
+    repeat = 0
+    while True:
+        text = f"{cell.cell_type}\n{cell.source}\n{repeat}"
+        identity = hashlib.sha256(text.encode()).hexdigest()[:12]
+        if identity not in seen:
+            seen.add(identity)
+            return identity
+        repeat += 1
+
+
+def _digest(notebook):
+    # The stamped address changes no result, so stamping it need not cost a run.
+    code = "\n\n".join(REPOSITORY.sub("REPOSITORY", cell.source) for cell in _code(notebook))
+    digest = hashlib.sha256(code.encode())
+    for module in _modules(code, set()):
+        digest.update((PACKAGE / f"{module}.py").read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _modules(code, found):
+    named = re.findall(r"^\s*from chapter18 import ([\w, ]+)", code, re.MULTILINE)
+    names = {name.split()[0] for line in named for name in line.split(",")}
+    names |= set(re.findall(r"^\s*from chapter18\.(\w+) import", code, re.MULTILINE))
+    for name in sorted(names - found):
+        path = PACKAGE / f"{name}.py"
+        if path.is_file():
+            found.add(name)
+            _modules(path.read_text(encoding="utf-8"), found)
+    return sorted(found)
+
+
+def _outputs_of(path, fresh):
+    if not path.is_file():
+        return None
+    built = nbformat.read(path, as_version=4)
+    if (
+        built.metadata.get("chapter18", {}).get("code_digest")
+        != fresh.metadata.chapter18.code_digest
+    ):
+        return None
+    return [(cell.execution_count, cell.outputs) for cell in _code(built)]
+
+
+def _execute(notebook, name):
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+
+    with tempfile.TemporaryDirectory() as folder, course.this_kernel() as kernel:
+        # An empty folder, because that is where a reader's lone notebook stands in Colab.
+        client = NotebookClient(
+            notebook, kernel_name=kernel, timeout=None, resources={"metadata": {"path": folder}}
+        )
+        try:
+            client.execute()
+        except CellExecutionError as error:
+            raise CourseError(
+                f"Every cell of a built notebook runs. Received, in {name}:\n{error}"
+            ) from error
+    for cell in _code(notebook):
+        cell.metadata.pop("execution", None)
+    notebook.metadata.pop("widgets", None)
+    notebook.metadata["language_info"] = {
+        key: notebook.metadata["language_info"][key]
+        for key in ("file_extension", "mimetype", "name")
+    }
+
+
+def _write(path, notebook, *, executed):
+    text = nbformat.writes(notebook, version=4) + "\n"
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return "executed, same outputs" if executed else "unchanged"
+    course.write_whole(path, text)
+    return "executed" if executed else "prose updated"
+
+
+def _difference(section):
+    if not section.notebook.is_file():
+        return "its notebook is not built"
+    source, built = assemble(section.source), nbformat.read(section.notebook, as_version=4)
+    if len(source.cells) != len(built.cells):
+        return f"{len(built.cells)} cells, {len(source.cells)} in the source"
+    for position, (ours, theirs) in enumerate(zip(source.cells, built.cells, strict=True)):
+        for part in ("id", "cell_type", "source", "metadata"):
+            if ours[part] != theirs[part]:
+                return f"cell {position} differs in its {part}"
+    if source.metadata.chapter18.get("quick") != built.metadata.chapter18.get("quick"):
+        return "the quick parameters differ"
+    return ""

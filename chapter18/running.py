@@ -1,0 +1,115 @@
+"""Run the notebooks headless with papermill, and tell which of them passed."""
+
+import ast
+import time
+from typing import NamedTuple
+
+import nbformat
+
+from chapter18 import course
+from chapter18.course import CourseError
+
+
+class Result(NamedTuple):
+    """One notebook's run: its name, wall-clock seconds, and the traceback ("" when it passed)."""
+
+    name: str
+    seconds: float
+    traceback: str
+
+
+def run(root, wanted=(), *, given=(), quick=False, out=None):
+    """Execute sections into `out` (default `build/`) and return a `Result` for each.
+
+    `given` holds `(name, text)` pairs, as typed on the command line; they win over the small
+    parameters of `quick`. Everything is checked before anything runs. Raises `CourseError` for an
+    unknown section, a parameter that no chosen notebook has or whose type differs, and a notebook
+    that is missing or has no parameters. A notebook that fails does not stop the others.
+    """
+    jobs = _jobs(course.sections(root, wanted), given, quick)
+    out = out or root / "build"
+    out.mkdir(parents=True, exist_ok=True)
+    with course.this_kernel() as kernel:
+        return [_execute(section, values, out, kernel) for section, values in jobs]
+
+
+def report(results):
+    """Return the closing text: tracebacks of what failed, then one table line for each notebook."""
+    failures = [f"{r.name} failed:\n{r.traceback}\n" for r in results if r.traceback]
+    width = max((len(r.name) for r in results), default=0)
+    lines = [f"{'notebook':<{width}}  seconds  result"]
+    for result in results:
+        word = "failed" if result.traceback else "passed"
+        lines.append(f"{result.name:<{width}}  {result.seconds:7.1f}  {word}")
+    return "\n".join(failures + lines)
+
+
+def _jobs(chosen, given, quick):
+    notebooks = {section: _read(section) for section in chosen}
+    defaults = {s: course.parameters(nb, s.name) for s, nb in notebooks.items()}
+    values = {s: dict(_quick(s, notebooks[s], defaults[s])) if quick else {} for s in chosen}
+    for name, text in given:
+        owners = [section for section in chosen if name in defaults[section]]
+        if not owners:
+            raise CourseError(_unknown(name, defaults))
+        for section in owners:
+            values[section][name] = _typed(name, text, defaults[section][name])
+    return [(section, values[section]) for section in chosen]
+
+
+def _read(section):
+    if not section.notebook.is_file():
+        raise CourseError(
+            f"A section is run from its built notebook. Received: no file {section.notebook}. "
+            "Build it with `python -m chapter18 build`."
+        )
+    return nbformat.read(section.notebook, as_version=4)
+
+
+def _quick(section, notebook, defaults):
+    small = notebook.metadata.get("chapter18", {}).get("quick", {})
+    for name in small:
+        if name not in defaults:
+            raise CourseError(_unknown(name, {section: defaults}))
+    return small
+
+
+def _unknown(name, defaults):
+    valid = "\n".join(f"  {s.name}: {', '.join(names)}" for s, names in defaults.items())
+    return f"A parameter must be one the notebook has. Received: {name!r}. Valid:\n{valid}"
+
+
+def _typed(name, text, default):
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = text
+    if isinstance(default, float) and type(value) is int:
+        value = float(value)
+    if default is not None and type(value) is not type(default):
+        raise CourseError(
+            f"The parameter {name} is of type {type(default).__name__}. Received: {text!r}. "
+            f"Give a value like its default, {default!r}."
+        )
+    return value
+
+
+def _execute(section, values, out, kernel):
+    # papermill takes a second to import, and the checks above should answer at once.
+    import papermill
+
+    started, traceback = time.perf_counter(), ""
+    try:
+        papermill.execute_notebook(
+            section.notebook,
+            out / section.notebook.name,
+            parameters=values,
+            kernel_name=kernel,
+            progress_bar={"desc": section.name},
+            cwd=out,
+        )
+    except papermill.PapermillExecutionError as error:
+        traceback = str(error)
+    except Exception as error:  # a kernel that died must not stop the other notebooks
+        traceback = f"{type(error).__name__}: {error}"
+    return Result(section.name, time.perf_counter() - started, traceback)

@@ -1,0 +1,18 @@
+"""One place that chooses the backend and resets what a test may leave behind."""
+
+import os
+import sys
+
+os.environ["KERAS_BACKEND"] = "jax"
+os.environ.setdefault("MPLBACKEND", "agg")
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_global_state_left():
+    yield
+    keras = sys.modules.get("keras")
+    if keras:
+        keras.distribution.set_distribution(None)
+        keras.config.set_dtype_policy("float32")

@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import nbformat
+import pytest
+import tiny_course
+
+from chapter18 import building, course, links
+from chapter18.course import CourseError
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_committed_files_all_name_the_same_repository():
+    repo = links.repository(ROOT)
+    for path, text in links.stamped(ROOT, repo).items():
+        assert path.read_text(encoding="utf-8") == text, path
+    for section in course.sections(ROOT):
+        setup = nbformat.read(section.notebook, as_version=4).cells[2]
+        assert setup.source.startswith(f'REPOSITORY = "{repo}"'), section.name
+
+
+def test_one_command_stamps_every_place_without_running_a_notebook(tmp_path):
+    root = tiny_course.write(tmp_path)
+    list(building.build(root))
+    outputs = nbformat.read(root / "notebooks/01_first.ipynb", as_version=4).cells[-2].outputs
+    changed = {path.relative_to(root).as_posix() for path in links.stamp(root, "ada/course")}
+    assert changed == {
+        "pyproject.toml",
+        "README.md",
+        "colab_links.md",
+        "notebooks/01_first.ipynb",
+        "notebooks/02_second.ipynb",
+        "notebooks/source/01_first.md",
+        "notebooks/source/02_second.md",
+    }
+    assert links.repository(root) == "ada/course"
+    assert all("ada/course" in (root / name).read_text(encoding="utf-8") for name in changed)
+    assert (
+        nbformat.read(root / "notebooks/01_first.ipynb", as_version=4).cells[-2].outputs == outputs
+    )
+    assert building.check(root) == []
+    assert links.stamp(root, "ada/course") == []
+    links.stamp(root, "bob/other")
+    assert not any("ada/course" in (root / name).read_text(encoding="utf-8") for name in changed)
+
+
+@pytest.mark.parametrize(
+    "repo", ["course", "https://github.com/ada/course", "a b/c", "ada/x.git", ""]
+)
+def test_a_bad_name_is_refused(tmp_path, repo):
+    root = tiny_course.write(tmp_path)
+    before = (root / "README.md").read_bytes()
+    with pytest.raises(CourseError, match=r"given as OWNER/NAME\. Received: "):
+        links.stamp(root, repo)
+    assert (root / "README.md").read_bytes() == before
+
+
+def test_stale_notebooks_are_refused(tmp_path):
+    with pytest.raises(CourseError, match=r"(?s)stamped on built notebooks. Received:.*01_first"):
+        links.stamp(tiny_course.write(tmp_path), "ada/course")

@@ -1,0 +1,68 @@
+"""The package as installed: light to import, whole in its wheel, declared once."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_importing_the_package_wakes_neither_keras_nor_jax():
+    code = "import sys, chapter18; print({'keras', 'jax', 'numpy'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_wheel_holds_every_module_and_the_data(tmp_path):
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, ROOT],
+        check=True,
+        timeout=300,
+    )
+    (wheel,) = tmp_path.glob("chapter18-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = ROOT / "chapter18"
+    files = [*package.glob("*.py"), *(p for p in (package / "data").iterdir() if p.is_file())]
+    assert {path.relative_to(ROOT).as_posix() for path in files} <= names
+    assert "chapter18/data/mnist.npz" in names
+
+
+def test_conda_environment_agrees_with_pyproject():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    *conda, pip = environment["dependencies"]
+    (python,) = (line for line in conda if line.startswith("python="))
+    minor = int(re.fullmatch(r"python=3\.(\d+)", python)[1])
+    lowest, first_excluded = map(int, re.findall(r"3\.(\d+)", PROJECT["requires-python"]))
+    assert lowest <= minor < first_excluded
+    assert environment["name"] == PROJECT["name"]
+    # Nothing is declared a second time: conda brings Python, pip brings what pyproject says.
+    assert set(conda) == {python, "pip"}
+    assert pip == {"pip": ["--editable .[course]"]}
+
+
+def test_modules_import_downwards_only():
+    package = ROOT / "chapter18"
+    imports = {path.stem: _imported(path) for path in package.glob("*.py")}
+    while imports:
+        leaves = {name for name, needs in imports.items() if not needs & set(imports)}
+        assert leaves, f"these modules import each other in a circle: {sorted(imports)}"
+        imports = {name: needs for name, needs in imports.items() if name not in leaves}
+
+
+def _imported(path):
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "chapter18":
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("chapter18."):
+            names.add(node.module.removeprefix("chapter18."))
+    return names

@@ -1,0 +1,105 @@
+import sys
+
+import nbformat
+import pytest
+import tiny_course
+
+from chapter18 import building, running
+from chapter18.__main__ import main
+from chapter18.course import CourseError
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tiny_course.write(tmp_path_factory.mktemp("course"))
+    list(building.build(root))
+    return root
+
+
+def printed(path):
+    return nbformat.read(path, as_version=4).cells[-2].outputs[0].text.split()
+
+
+def test_runs_with_this_python_and_the_given_values(root, tmp_path):
+    results = running.run(root, ["1"], given=[("rows", "7"), ("rate", "2")], out=tmp_path)
+    assert [(r.name, r.traceback) for r in results] == [("01_first", "")]
+    assert printed(tmp_path / "01_first.ipynb") == ["7", "2.0", "a", sys.executable]
+
+
+def test_quick_takes_the_small_parameters_and_a_given_value_wins(root, tmp_path):
+    running.run(root, quick=True, given=[("label", "b")], out=tmp_path)
+    for name in ("01_first", "02_second"):
+        assert printed(tmp_path / f"{name}.ipynb")[:3] == ["2", "0.5", "b"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "message"),
+    [
+        (["03"], [], r"named by its number.*Received: '03'.*Valid: 01_first, 02_second"),
+        ([], [("rowz", "3")], r"(?s)Received: 'rowz'.*01_first: rows, rate, label"),
+        ([], [("rows", "many")], r"rows is of type int. Received: 'many'.*default, 3"),
+        ([], [("rows", "True")], r"rows is of type int. Received: 'True'"),
+    ],
+)
+def test_bad_requests_are_refused_before_anything_runs(root, tmp_path, wanted, given, message):
+    out = tmp_path / "out"
+    with pytest.raises(CourseError, match=message):
+        running.run(root, wanted, given=given, out=out)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (tiny_course.SETUP, r"exactly one cell tagged 'parameters'. Received: 01_first with 0"),
+        (
+            tiny_course.PARAMETERS.replace("rate = 0.5", "rate = rows / 2"),
+            r"`name = literal` lines only. Received: 'rate = rows / 2' in 01_first",
+        ),
+    ],
+)
+def test_a_bad_parameters_cell_is_refused(tmp_path, cells, message):
+    root = tiny_course.write(tmp_path, first=cells)
+    nbformat.write(
+        building.assemble(root / "notebooks/source/01_first.md"), root / "notebooks/01_first.ipynb"
+    )
+    with pytest.raises(CourseError, match=message):
+        running.run(root, ["01"])
+
+
+def test_a_missing_notebook_is_refused(tmp_path):
+    with pytest.raises(CourseError, match=r"Received: no file .*01_first.ipynb.*chapter18 build"):
+        running.run(tiny_course.write(tmp_path))
+
+
+def test_a_failing_notebook_does_not_stop_the_next_and_is_shown(tmp_path, monkeypatch, capsys):
+    body = tiny_course.PARAMETERS + "```{code-cell} ipython3\nraise ValueError('on purpose')\n```\n"
+    root = tiny_course.write(tmp_path, first=body)
+    nbformat.write(
+        building.assemble(root / "notebooks/source/01_first.md"), root / "notebooks/01_first.ipynb"
+    )
+    list(building.build(root, ["02"]))
+    monkeypatch.chdir(root)
+    assert main(["run"]) == 1
+    text = capsys.readouterr().out
+    assert "ValueError: on purpose" in text
+    assert [line.split()[::2] for line in text.splitlines()[-2:]] == [
+        ["01_first", "failed"],
+        ["02_second", "passed"],
+    ]
+
+
+def test_a_misspelt_parameter_exits_2_and_names_the_right_one(root, monkeypatch, capsys):
+    monkeypatch.chdir(root)
+    assert main(["run", "01", "-p", "rowz", "3"]) == 2
+    assert "rows" in capsys.readouterr().err
+    assert not (root / "build").exists()
+
+
+def test_outside_a_course_the_command_says_so(tmp_path, monkeypatch, capsys):
+    import chapter18.course as course
+
+    monkeypatch.setattr(course, "__file__", str(tmp_path / "elsewhere" / "course.py"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["run"]) == 2
+    assert "must run inside a copy of the course" in capsys.readouterr().err

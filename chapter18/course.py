@@ -96,7 +96,8 @@ def this_kernel():
     spec = {
         "argv": [
             *(sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
-            "--IPKernelApp.log_level=ERROR",  # a local kernel warns that its socket is not encrypted
+            # A kernel on this machine need not warn that its socket is not encrypted.
+            "--IPKernelApp.log_level=ERROR",
         ],
         "display_name": "Python 3",
         "language": "python",

@@ -1,4 +1,4 @@
-"""Kill searches with SIGKILL at random moments, rerun each, and check that nothing was lost.
+"""Kill searches with SIGKILL at any moment, rerun each, and check that nothing was lost.
 
     python -m benchmarks.crash_search --kills 100
 
@@ -8,6 +8,7 @@ every score that stood recorded at the kill, and may have started one trial twic
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,14 +88,18 @@ def campaign(tuner_class, kills, generator):
     """Kill `kills` searches of `tuner_class`; raise `AssertionError` at the first that lost."""
     began, twice, done = time.perf_counter(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        duration, expected = _reference(tuner_class, Path(folder) / "reference")
+        duration, operations, expected = _reference(tuner_class, Path(folder) / "reference")
         attempt = 0
         while done < kills:
             attempt += 1
             directory = Path(folder) / str(attempt)
-            child = _fork(tuner_class, directory)
-            time.sleep(generator.uniform(0, duration))
-            if _killed(child):
+            # Half of the kills come just before a file is touched, rather early than late.
+            kill_at = int(operations ** generator.random()) if attempt % 2 else None
+            child = _fork(tuner_class, directory, kill_at=kill_at)
+            if kill_at is None:
+                time.sleep(generator.uniform(0, duration))
+                os.kill(child, signal.SIGKILL)
+            if os.WIFSIGNALED(os.waitpid(child, 0)[1]):
                 twice += _check(tuner_class, directory, expected)
                 done += 1
     seconds = time.perf_counter() - began
@@ -126,26 +132,41 @@ def _reference(tuner_class, directory):
     began = time.perf_counter()
     child = _fork(tuner_class, directory)
     assert os.waitpid(child, 0)[1] == 0, "the search that nobody kills must end well"
-    return time.perf_counter() - began, _result(directory)
+    seconds = time.perf_counter() - began
+    return seconds, int((directory / "operations").read_text()), _result(directory)
 
 
-def _fork(tuner_class, directory):
+def _fork(tuner_class, directory, *, kill_at=None):
     child = os.fork()
     if child:
         return child
     status = 1
     try:
+        operations = _count_file_operations(directory, kill_at)
         rows = search(tuner_class, directory)
+        (directory / "operations").write_text(str(next(operations) - 1))
         (directory / "result.json").write_text(json.dumps(rows))
         status = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
-        sys.stdout.flush()
+        # The child must not go on with what its parent had begun.
         os._exit(status)
 
 
-def _killed(child):
-    os.kill(child, signal.SIGKILL)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+def _count_file_operations(directory, kill_at):
+    """Count openings for writing and renamings in the directory; die just before one of them."""
+    counter = itertools.count(1)
+
+    def hook(event, arguments):
+        touches = event in ("os.rename", "os.remove", "os.mkdir") or (
+            event == "open" and arguments[1] is not None and arguments[1] != "r"
+        )
+        if touches and str(arguments[0]).startswith(str(directory)) and next(counter) == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+    return counter
 
 
 def _check(tuner_class, directory, expected):

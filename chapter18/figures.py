@@ -93,6 +93,8 @@ def hyperparameter_effects(table, names, *, score="score"):
     for ax, name in zip(axes.flat, order, strict=False):
         _effect(ax, table.dropna(subset=[name]), name, score)
         ax.set_title(f"{name}: {_gap(effects[name]):.4f}", fontsize=10.5)
+        ax.sharey(axes.flat[0])
+        ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
     for ax in axes.flat[len(names) :]:
         ax.axis("off")
     figure.supylabel("validation accuracy", fontsize=10.5)
@@ -126,8 +128,12 @@ def _effect(ax, table, name, score):
         return
     labels = sorted(values.unique())
     ax.scatter([labels.index(v) for v in values], table[score], color=COLOURS[0], s=28)
-    ax.set_xticks(range(len(labels)), [str(label) for label in labels])
+    ax.set_xticks(range(len(labels)), [_short(label) for label in labels])
     ax.set_xlim(-0.5, len(labels) - 0.5)
+
+
+def _short(label):
+    return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def selection_bias(frame, gaps):
@@ -142,11 +148,14 @@ def selection_bias(frame, gaps):
     axes[0].plot(frame["trials"], frame["test"], color=COLOURS[1], marker="s")
     axes[0].legend(["best validation so far", "its own test score"], fontsize=10)
     axes[0].set(xlabel="trials", ylabel="accuracy")
+    axes[0].xaxis.get_major_locator().set_params(integer=True)
     for index, candidates in enumerate(gaps.columns):
         style = {"color": COLOURS[index], "marker": MARKERS[index]}
         axes[1].plot(gaps.index, 100 * gaps[candidates], label=f"best of {candidates}", **style)
     axes[1].axhline(0, color="#444444", linewidth=1)
     axes[1].set(xlabel="validation rows", ylabel="excess, percentage points", xscale="log")
+    axes[1].set_xticks(gaps.index, [str(rows) for rows in gaps.index])
+    axes[1].minorticks_off()
     axes[1].legend(fontsize=10)
     return figure
 
@@ -225,10 +234,10 @@ def error_correlation(table):
             line.error_correlation
         )
     figure, ax = canvas(width=6.2, height=5.2)
-    image = ax.imshow(grid, cmap="cividis", vmin=0, vmax=1)
+    image = ax.imshow(grid, cmap="cividis")
     for row, column in zip(*np.where(grid.notna()), strict=True):
         value = grid.iloc[row, column]
-        colour = "black" if value > 0.55 else "white"
+        colour = "black" if image.norm(value) > 0.55 else "white"
         ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=10)
     ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
     ax.set_yticks(range(len(names)), names)

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import time
 import warnings
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from chapter18 import isolation, snapshots
 from chapter18.executions import TrialRun
 
 RECORD = "executions.json"
+_WAIT_SECONDS = 0.1
 
 
 class ResumableTuner:
@@ -21,6 +23,7 @@ class ResumableTuner:
     tracked = None  # the TrackedHyperModel, where there is a hypermodel
 
     _run = None
+    _waiting = False
     _settings = staticmethod(lambda: None)
 
     def search(self, *args, **kwargs):
@@ -39,7 +42,15 @@ class ResumableTuner:
         with self._isolated():
             super().search(*args, **kwargs)
 
+    def pre_create_trial(self):
+        if self._waiting:
+            # The chief had no trial yet; Keras Tuner would ask again at once, and again.
+            time.sleep(_WAIT_SECONDS)
+        self._waiting = True
+        super().pre_create_trial()
+
     def on_trial_begin(self, trial):
+        self._waiting = False
         super().on_trial_begin(trial)
         # Reports of an earlier, broken run of this trial would be averaged with the new ones.
         trial.metrics = type(trial.metrics)()
@@ -94,13 +105,14 @@ def reload(tuner, snapshot):
 
 
 def save_snapshots(tuner, identity):
-    """From now on write a snapshot whenever Keras Tuner saves its oracle, beginning now."""
+    """From now on write a snapshot before Keras Tuner saves its oracle, beginning now."""
     save = tuner.oracle.save
 
     @functools.wraps(save)
     def save_both():
-        save()
+        # A kill in between must not leave Keras Tuner's file without a snapshot.
         snapshots.capture(tuner, identity)
+        save()
 
     tuner.oracle.save = save_both
     tuner.save()

@@ -107,13 +107,18 @@ def _row(tuner, trial):
         "trial": trial.trial_id,
         "status": trial.status,
         "score": np.nan if trial.score is None else trial.score,
-        "std": pd.Series(scores, dtype="float64").std(),
+        "std": _spread(scores),
         "executions": scores,
         "best_epoch": best_execution(tuner, trial).best_epoch if scores else None,
         "epochs": sum(counts) if counts else None,
         "seconds": recorded["seconds"],
         "values": trial.hyperparameters.values,
     }
+
+
+def _spread(scores):
+    known = len(scores) > 1 and np.isfinite(scores).all()
+    return np.std(scores, ddof=1) if known else np.nan
 
 
 def _flatten(row, columns, fixed):

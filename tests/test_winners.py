@@ -92,7 +92,7 @@ def test_a_trial_without_weights_is_not_restored(tmp_path):
 def test_a_training_score_cannot_be_checked(tmp_path):
     tuner = train(make_network(tmp_path, max_trials=1, objective="accuracy"))
     x, y = data(1)
-    with pytest.raises(ValueError, match=r"evaluation measures.* val_loss, val_accuracy"):
+    with pytest.raises(ValueError, match=r"evaluation measures.* val_accuracy, val_loss"):
         tuning.restore(tuner, tuning.best(tuner)[0], x=x, y=y)
 
 

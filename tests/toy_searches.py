@@ -1,5 +1,7 @@
 """Searches small enough for tests: over numbers that need no training, and over a tiny network."""
 
+import tempfile
+
 import keras
 import keras_tuner as kt
 import numpy as np
@@ -7,6 +9,8 @@ import numpy as np
 from chapter18 import tuning
 
 ROWS = 64
+# Many tests train the same few networks: they compile them once.
+CACHE = tempfile.TemporaryDirectory()
 
 
 def data(seed=0):
@@ -20,7 +24,7 @@ def network(hp):
     model = keras.Sequential(
         [
             keras.Input((4,)),
-            keras.layers.Dense(hp.Int("units", 2, 8), activation="relu"),
+            keras.layers.Dense(hp.Int("units", 2, 4, step=2), activation="relu"),
             keras.layers.Dense(2, activation="softmax"),
         ]
     )
@@ -35,7 +39,7 @@ def make_network(directory, *, tuner_class=kt.RandomSearch, build=network, **opt
         "objective": "val_accuracy",
         "project_name": "network",
         "seed": 3,
-        "compilation_cache": None,
+        "compilation_cache": CACHE.name,
     }
     if tuner_class is not kt.Hyperband:
         arguments["max_trials"] = 2

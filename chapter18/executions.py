@@ -111,7 +111,9 @@ class TrackedHyperModel(kt.HyperModel):
         super().__init__(name=getattr(hypermodel, "name", None))
 
     def __getattr__(self, name):
-        return getattr(self.__dict__["wrapped"], name)
+        if name == "wrapped":
+            raise AttributeError(name)
+        return getattr(self.wrapped, name)
 
     def declare_hyperparameters(self, hp):
         if isinstance(self.wrapped, kt.HyperModel):

@@ -84,8 +84,10 @@ class ResumableTuner:
             isolation.persistent_compilation(self.cache_directory),
             warnings.catch_warnings(),
         ):
-            # Keras Tuner takes the best of scores that are NaN, and calls deprecated names.
-            warnings.filterwarnings("ignore", message="All-NaN", category=RuntimeWarning)
+            # Keras Tuner takes the best of scores that are NaN, calls deprecated names, and fits a
+            # Gaussian process to a handful of points, which scikit-learn remarks on.
+            for message in ("All-NaN", "The optimal value found for", "lbfgs failed to converge"):
+                warnings.filterwarnings("ignore", message=message)
             warnings.filterwarnings("ignore", category=DeprecationWarning, module="keras_tuner")
             try:
                 yield

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import keras_tuner as kt
+import numpy as np
 import pytest
 from toy_searches import make_numbers, search_numbers
 
@@ -106,6 +108,38 @@ def test_the_snapshot_comes_before_the_file_it_repairs(tmp_path):
     written = [project / name for name in ("snapshot.json.backup", "oracle.json")]
     times = [path.stat().st_mtime_ns for path in written]
     assert times[0] <= times[1]
+
+
+def test_no_snapshot_calls_an_ended_trial_ongoing(tmp_path):
+    tuner = make_numbers(tmp_path, RESULTS)
+    save, seen = tuner.oracle.save, []
+
+    def watched():
+        save()
+        seen.append(snapshots.read(Path(tuner.project_dir) / "snapshot.json")["oracle"])
+
+    tuner.oracle.save = watched
+    tuner.search(verbose=0)
+    assert {len(oracle["end_order"]) for oracle in seen} == {0, 1, 2, 3}
+    for oracle in seen:
+        assert not set(oracle["ongoing_trials"].values()) & set(oracle["end_order"])
+
+
+def test_a_bayesian_search_goes_on_with_its_random_numbers(tmp_path):
+    class Bayes(kt.BayesianOptimization):
+        results = ()
+
+        def run_trial(self, trial, *_, **__):
+            return self.results[int(trial.trial_id)]
+
+    options = {"tuner_class": Bayes, "num_initial_points": 2}
+    tuner = search_numbers(tmp_path, [2.0, 3.0, 1.0], **options)
+    resumed = make_numbers(tmp_path, [2.0, 3.0, 1.0], **options)
+    before, after = (each.oracle._random_state.get_state() for each in (tuner, resumed))
+    fresh = np.random.RandomState(5).get_state()
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (before[2], *before[1][:3]) != (fresh[2], *fresh[1][:3])
 
 
 def test_leftovers_of_a_kill_are_cleared(tmp_path):

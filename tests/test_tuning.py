@@ -1,5 +1,6 @@
 """make_tuner: what it refuses, what it repeats, and what it leaves as it was."""
 
+import copy
 import random
 
 import jax
@@ -267,7 +268,8 @@ def test_the_hypermodel_stays_reachable(tmp_path):
         def build(self, hp):
             return network(hp)
 
-    assert make_network(tmp_path, build=Titled()).hypermodel.title == "mine"
+    hypermodel = make_network(tmp_path, build=Titled()).hypermodel
+    assert hypermodel.title == copy.copy(hypermodel).title == "mine"
 
 
 def test_a_quiet_search_prints_nothing(tmp_path, capsys):

@@ -188,7 +188,7 @@ def ensemble_weights(weights, losses):
         left.barh(weights.index, weights[member], left=start, color=colour, label=member)
         start += weights[member].to_numpy()
     left.invert_yaxis()
-    left.set_xlabel("weight")
+    left.set(xlabel="weight", xlim=(0, 1))
     left.grid(visible=False)
     left.legend(
         fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.4, -0.22), frameon=False
@@ -261,27 +261,22 @@ def ambiguity_bars(parts):
         label="spread: what the mean saves",
     )
     ax.invert_yaxis()
+    ax.set_axisbelow(True)
     ax.set_xlabel("squared error per row; a whole bar is the average member")
     ax.legend(fontsize=10, ncols=2, loc="lower center", bbox_to_anchor=(0.4, 1.0), frameon=False)
     return figure
 
 
 def cost_and_loss(table):
-    """Plot log-loss against the seconds of a prediction; a marker's label names it and its size.
+    """Plot log-loss against the seconds of a prediction; the legend tells name and size.
 
     `table`: a DataFrame, one row a model, with the columns `seconds`, `bytes` and `log_loss`.
     """
-    figure, ax = canvas(width=6.8, height=3.6)
-    for index, (name, line) in enumerate(table.iterrows()):
-        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
-        ax.plot(line["seconds"], line["log_loss"], marker, color=colour, markersize=9)
-        ax.annotate(
-            f"{name}, {line['bytes'] / 1e6:.2g} MB",
-            (line["seconds"], line["log_loss"]),
-            xytext=(8, 4),
-            textcoords="offset points",
-            fontsize=10,
-        )
+    figure, ax = canvas(height=3.2)
+    for colour, marker, line in zip(COLOURS, MARKERS, table.itertuples(), strict=False):
+        label = f"{line.Index}, {line.bytes / 1e6:.2f} MB"
+        ax.plot(line.seconds, line.log_loss, marker, color=colour, markersize=10, label=label)
     ax.set(xscale="log", xlabel="seconds for 10,000 images", ylabel="test log-loss, nats")
-    ax.margins(x=0.3, y=0.15)
+    ax.margins(0.15)
+    ax.legend(fontsize=10, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return figure

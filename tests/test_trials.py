@@ -15,8 +15,6 @@ from toy_searches import (
 
 from chapter18 import tuning
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-
 RESULTS = [[2.0, 4.0], [1.0, 1.5], RuntimeError("the network was too wide"), [np.inf, 1.0]]
 
 

@@ -13,7 +13,6 @@ from toy_searches import Numbers, data, make_network, make_numbers, network, sea
 from chapter18 import tuning
 
 # Keras 3.15's variables, under NumPy 2, whenever weights are saved.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from toy_searches import ROWS, data, make_network, network, search_numbers, trai
 
 from chapter18 import tuning
 
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory):

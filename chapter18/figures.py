@@ -90,10 +90,12 @@ def hyperparameter_effects(table, names, *, score="score"):
     order = sorted(names, key=lambda name: -_gap(effects[name]))
     rows = -(-len(names) // 3)
     figure, axes = canvas(rows, 3, height=2.6 * rows)
+    low, high = table[score].min(), table[score].max()
+    margin = max(0.06 * (high - low), 1e-4)
     for ax, name in zip(axes.flat, order, strict=False):
         _effect(ax, table.dropna(subset=[name]), name, score)
         ax.set_title(f"{name}: {_gap(effects[name]):.4f}", fontsize=10.5)
-        ax.sharey(axes.flat[0])
+        ax.set_ylim(low - margin, high + margin)
         ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
     for ax in axes.flat[len(names) :]:
         ax.axis("off")

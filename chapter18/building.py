@@ -93,8 +93,10 @@ def _digest(notebook):
 
 
 def _modules(code, found):
-    named = re.findall(r"^\s*from chapter18 import ([\w, ]+)", code, re.MULTILINE)
-    names = {name.split()[0] for line in named for name in line.split(",")}
+    named = re.findall(r"^\s*from chapter18 import (?:\(([^)]+)\)|([\w, ]+))", code, re.MULTILINE)
+    names = {
+        name.split()[0] for line in map("".join, named) for name in line.split(",") if name.strip()
+    }
     names |= set(re.findall(r"^\s*from chapter18\.(\w+) import", code, re.MULTILINE))
     for name in sorted(names - found):
         path = PACKAGE / f"{name}.py"
@@ -118,16 +120,19 @@ def _outputs_of(path, fresh):
 
 def _execute(notebook, name):
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
 
     with tempfile.TemporaryDirectory() as folder, course.this_kernel() as kernel:
         # An empty folder, because that is where a reader's lone notebook stands in Colab.
         client = NotebookClient(
-            notebook, kernel_name=kernel, timeout=None, resources={"metadata": {"path": folder}}
+            notebook,
+            kernel_name=kernel,
+            timeout=None,
+            coalesce_streams=True,
+            resources={"metadata": {"path": folder}},
         )
         try:
             client.execute()
-        except CellExecutionError as error:
+        except Exception as error:  # a failed cell, or a kernel that died
             raise CourseError(
                 f"Every cell of a built notebook runs. Received, in {name}:\n{error}"
             ) from error

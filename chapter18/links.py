@@ -110,7 +110,8 @@ def _table(root, repo):
 
 
 def _links(section, repo):
-    source = f"[text](notebooks/source/{section.source.name})"
+    notebook = f"[notebook](notebooks/{section.notebook.name})"
+    source = f"{notebook} · [text](notebooks/source/{section.source.name})"
     if not repo:
         return source
     path = f"{repo}/blob/main/notebooks/{section.notebook.name}"

@@ -1,6 +1,7 @@
 """Global state that a search would leave changed: random numbers, policy, compilation cache."""
 
 import contextlib
+import gc
 import random
 from pathlib import Path
 
@@ -27,6 +28,23 @@ def random_numbers_kept():
     finally:
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
+
+
+@contextlib.contextmanager
+def old_objects_not_collected():
+    """Spare the garbage collector the objects that exist on entry.
+
+    Keras Tuner collects garbage before each build; going through every imported library again took
+    an eighth of a search. A freeze that the user has made is left alone.
+    """
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextlib.contextmanager

@@ -80,6 +80,7 @@ class ResumableTuner:
     def _isolated(self):
         with (
             isolation.random_numbers_kept(),
+            isolation.old_objects_not_collected(),
             isolation.keras_settings_kept() as self._settings,
             isolation.persistent_compilation(self.cache_directory),
             warnings.catch_warnings(),

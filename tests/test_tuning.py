@@ -1,6 +1,7 @@
 """make_tuner: what it refuses, what it repeats, and what it leaves as it was."""
 
 import copy
+import gc
 import random
 
 import jax
@@ -11,8 +12,6 @@ import pytest
 from toy_searches import Numbers, data, make_network, make_numbers, network, search_numbers, train
 
 from chapter18 import tuning
-
-# Keras 3.15's variables, under NumPy 2, whenever weights are saved.
 
 
 @pytest.mark.parametrize(
@@ -200,9 +199,20 @@ def test_a_search_leaves_global_state_as_it_was(tmp_path):
     train(make_network(tmp_path, build=build, compilation_cache="auto", max_trials=1))
     assert [getattr(jax.config, name) for name in options] == before
     assert (random.getstate(), np.random.get_state()[1].tolist()) == numbers  # noqa: NPY002
+    assert gc.get_freeze_count() == 0
     assert keras.config.dtype_policy().name == "mixed_bfloat16"
     assert set(policies) == {"mixed_bfloat16"}
     assert list((tmp_path / "compilation_cache").glob("**/*-cache"))
+
+
+def test_a_search_leaves_a_freeze_of_the_user_alone(tmp_path):
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        search_numbers(tmp_path, [[3.0], [1.0], [2.0]])
+        assert 0 < gc.get_freeze_count() <= frozen
+    finally:
+        gc.unfreeze()
 
 
 def test_a_compilation_cache_survives_entries_torn_by_a_kill(tmp_path):

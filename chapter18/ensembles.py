@@ -199,7 +199,8 @@ def _power(arrays, shares, power):
 
 
 def _rank(arrays, shares):
-    return _mean([rankdata(p, axis=0) / len(p) for p in arrays], shares)
+    # As float64: newer SciPy ranks float32 in float32, too coarse for many rows.
+    return _mean([rankdata(p.astype(float), axis=0) / len(p) for p in arrays], shares)
 
 
 KINDS = {"mean": _mean, "geometric": _geometric, "power": _power, "rank": _rank}

@@ -17,6 +17,8 @@ _CACHE_OPTIONS = (
 )
 # A killed process leaves at most its last few writes unfinished.
 _UNFINISHED_SECONDS = 2.0
+# Python 3.12 itself starts with a few hundred frozen objects; a user's freeze holds far more.
+_FROZEN_AT_START = 1000
 
 
 @contextlib.contextmanager
@@ -37,7 +39,7 @@ def old_objects_not_collected():
     Keras Tuner collects garbage before each build; going through every imported library again took
     an eighth of a search. A freeze that the user has made is left alone.
     """
-    if gc.get_freeze_count():
+    if gc.get_freeze_count() > _FROZEN_AT_START:
         yield
         return
     gc.freeze()

@@ -1,0 +1,139 @@
+"""Count accelerators without waking them; get N devices, real or simulated."""
+
+import importlib.util
+import os
+import re
+import sys
+
+from chapter18.accelerators import count_accelerators
+
+_KERAS_FLOOR = (3, 15)
+_PLUGINS = {"gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin"), "tpu": ("libtpu",)}
+
+__all__ = ["count_accelerators", "describe", "use"]
+_awake_with_guard = False
+
+
+def use(n: int) -> list:
+    """Give this process `n` devices and return them (a list of `jax.Device`).
+
+    They are accelerators when there are enough of them, else `n` simulated CPU devices. JAX wakes
+    here, so call this before anything that computes. On JAX 0.9 to 0.11, where simulated devices
+    deadlock, XLA's thread pool is widened first, and one line says so.
+
+    Raises ValueError if `n` is not a positive integer, RuntimeError if JAX already runs with other
+    devices or if Keras was imported too early (with another backend, or a version below 3.15).
+    """
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise ValueError(
+            f"The number of devices must be a positive integer. Received: n={n!r}. "
+            "Pass 1 or more, for example devices.use(8)."
+        )
+    _check_keras()
+    import jax
+
+    real = _reachable(count_accelerators(), jax.config.jax_platforms) >= n
+    if not real:
+        _simulate(n)
+    devices = jax.devices()
+    on_cpu = devices[0].platform == "cpu"
+    if on_cpu == real or len(devices) < n or (on_cpu and len(devices) > n):
+        raise _too_late(f"JAX already runs with {_plural(len(devices), 'device')}", n)
+    return devices[:n]
+
+
+def describe() -> str:
+    """One line for a human: the devices JAX runs with, or what the machine has if JAX is asleep."""
+    found = count_accelerators()
+    has = f"{_plural(found.number, found.kind.upper())} ({found.name})"
+    if "jax" not in sys.modules or not _is_awake():
+        return has if found.number else "no accelerator, CPU only"
+    devices = sys.modules["jax"].devices()
+    if devices[0].platform != "cpu":
+        return f"{_plural(len(devices), devices[0].platform.upper())} ({devices[0].device_kind})"
+    kind = "simulated CPU device" if len(devices) > 1 else "CPU device"
+    unused = f"not using {has}" if found.number else "no accelerator"
+    return f"{_plural(len(devices), kind)} ({unused})"
+
+
+def _check_keras():
+    keras = sys.modules.get("keras")
+    if keras is None:
+        return
+    if tuple(int(part) for part in re.findall(r"\d+", keras.__version__)[:2]) < _KERAS_FLOOR:
+        raise RuntimeError(
+            "The course needs Keras 3.15 or newer. "
+            f"Received: Keras {keras.__version__}, imported before the upgrade. "
+            "Restart the kernel and run the setup cell first."
+        )
+    if keras.config.backend() != "jax":
+        raise RuntimeError(
+            "The course runs Keras on JAX. "
+            f"Received: Keras imported with the {keras.config.backend()} backend. "
+            "Restart the kernel and run the setup cell first."
+        )
+
+
+def _too_late(received, n):
+    return RuntimeError(
+        "The devices must be chosen before JAX computes anything. "
+        f"Received: devices.use({n}), but {received}. "
+        f"Restart the kernel and call devices.use({n}) first."
+    )
+
+
+def _simulate(n):
+    """Make `n` CPU devices the only ones JAX will see."""
+    global _awake_with_guard
+    import jax
+
+    deadlocks = n > 1 and (0, 9) <= jax.__version_info__[:2] < (0, 12)
+    if _is_awake():
+        if deadlocks and not _awake_with_guard:
+            raise _too_late(f"JAX {jax.__version__} is awake without the guard it needs", n)
+        return
+    # This order: once JAX is awake the count refuses to change, the platform is ignored silently.
+    jax.config.update("jax_num_cpu_devices", n)
+    jax.config.update("jax_platforms", "cpu")
+    if deadlocks:
+        _wake_with_guard(max(32, 4 * n))
+        _awake_with_guard = True
+        print(f"JAX {jax.__version__} can deadlock on simulated devices: guarded by more threads.")
+
+
+def _wake_with_guard(threads):
+    """Wake JAX with `threads` threads in XLA's pool, which reads its size only as it wakes."""
+    import jax
+
+    before = os.environ.get("NPROC")
+    os.environ["NPROC"] = str(threads)
+    try:
+        jax.devices()
+    finally:
+        del os.environ["NPROC"]
+        if before is not None:
+            os.environ["NPROC"] = before
+
+
+def _is_awake():
+    """JAX offers no question for this, but refuses to change its device count once awake."""
+    import jax
+
+    count = jax.config.jax_num_cpu_devices
+    try:
+        jax.config.update("jax_num_cpu_devices", count + 1)
+    except RuntimeError:
+        return True
+    jax.config.update("jax_num_cpu_devices", count)
+    return False
+
+
+def _reachable(found, platforms):
+    """How many of the accelerators found JAX can reach: it needs a plugin and leave to use it."""
+    allowed = not platforms or {found.kind, "cuda"} & set(platforms.split(","))
+    plugged = any(importlib.util.find_spec(name) for name in _PLUGINS.get(found.kind, ()))
+    return found.number if allowed and plugged else 0
+
+
+def _plural(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"

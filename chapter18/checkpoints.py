@@ -8,7 +8,7 @@ from pathlib import Path
 
 import keras
 
-from chapter18 import abstract, manifests
+from chapter18 import abstract, manifests, processes
 from chapter18 import mesh as meshes
 
 
@@ -26,7 +26,7 @@ def save(model, path):
     path = Path(path)
     _check_savable(model, path)
     manifest = manifests.describe(model)
-    with manifests.gathered(model), manifests.first_process_only() as writes:
+    with processes.gathered(manifests.state(model)), processes.first_only() as writes:
         if writes:
             _write(model, manifest, path)
 

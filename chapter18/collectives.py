@@ -124,7 +124,15 @@ def _group(line, kind, devices):
     if short:
         return int(short[1])
     listed = re.search(r"replica_groups=\{\{([\d,]+)\}", line)
-    return len(listed[1].split(",")) if listed else devices
+    if listed:
+        return len(listed[1].split(","))
+    named = re.search(r"replica_groups=mesh\[(.*?)\] ?\{(.*?)\}", line)
+    if not named:
+        return devices
+    # Newer compilers name mesh axes, or a part of one: 'model', or 'model':(1)2.
+    sizes = dict(re.findall(r"'([^']+)'=(\d+)", named[1]))
+    axes = re.findall(r"'([^']+)'(?::\(\d+\)(\d+))?", named[2])
+    return math.prod(int(part or sizes[axis]) for axis, part in axes)
 
 
 def _bytes(match, group):

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from chapter18 import hardware
 
 # How far off an estimate of the temporaries may be. A compiler of the device's own kind knows its
-# buffers but not the allocator's gaps; another kind's only bounds them: the same steps took 0 to
-# 1.1 times the CPU's temporaries on a TPU (benchmarks/planning.py).
+# buffers but not the allocator's gaps. Another kind's hardly bounds them: compiled for a TPU, the
+# same steps took from 0 to 0.5 times what they took on a CPU (`python -m benchmarks.planning`).
 _OWN, _FOREIGN = (0.9, 1.1), (0.0, 1.5)
 
 

@@ -40,7 +40,8 @@ def distribution(mesh, specs, *, data_axis="data"):
     """Return the `keras.distribution.ModelParallel` that gives each path its spec.
 
     `specs` is what `resolve` returns; batches are split along `data_axis`. Optimizer slots follow
-    their variables. Raises ValueError when the mesh has no such axis.
+    their variables. With several processes, each feeds its own rows of every batch. Raises
+    ValueError when the mesh has no such axis.
     """
     if data_axis not in mesh.axis_names:
         raise ValueError(

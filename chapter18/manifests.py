@@ -1,6 +1,5 @@
 """What a checkpoint must give back: policy, optimizer class, seeds, a digest of each variable."""
 
-import contextlib
 import hashlib
 import io
 import json
@@ -8,10 +7,10 @@ import zipfile
 from typing import NamedTuple
 
 import h5py
-import jax
 import keras
 import numpy as np
-from jax.experimental import multihost_utils
+
+from chapter18 import processes
 
 NAME = "chapter18.json"
 
@@ -62,8 +61,14 @@ def describe(model):
         _classes(optimizer),
         [_entry(v) for v in model.weights],
         [_entry(v) for v in optimizer.variables] if optimizer else [],
-        [to_host(v).tolist() for v in _seeds(model)],
+        [processes.to_host(v).tolist() for v in _seeds(model)],
     )
+
+
+def state(model):
+    """Return the variables a checkpoint holds: those of the model and of its optimizer."""
+    optimizer = _optimizer(model)
+    return model.variables + (optimizer.variables if optimizer else [])
 
 
 def restore_seeds(model, saved):
@@ -97,60 +102,8 @@ def check_file(path, manifest):
             )
 
 
-@contextlib.contextmanager
-def gathered(model):
-    """While open, reading a variable that is spread over processes gives all of it."""
-    spread = [v for v in _all_variables(model) if not v.value.is_fully_addressable]
-    if not spread:
-        yield
-        return
-    parts = [v.value for v in spread]
-    # Assigning would split the value again, and inside a StatelessScope Keras cannot save.
-    for variable, whole in zip(spread, [to_host(v) for v in spread], strict=True):
-        variable._value = whole
-    try:
-        yield
-    finally:
-        for variable, part in zip(spread, parts, strict=True):
-            variable._value = part
-
-
-@contextlib.contextmanager
-def first_process_only():
-    """Yield whether this process writes; on exit all have waited, and know if it failed."""
-    if jax.process_count() == 1:
-        yield True
-        return
-    written = False
-    try:
-        yield jax.process_index() == 0
-        written = True
-    finally:
-        everywhere = bool(multihost_utils.broadcast_one_to_all(np.array(written)))
-    if not everywhere:
-        raise RuntimeError(
-            "The first process writes the checkpoint for all. Received: an error there. "
-            "Read what process 0 printed."
-        )
-
-
-def to_host(variable):
-    """Return the whole value as a NumPy array, also when other processes hold parts of it."""
-    value = variable.value
-    if value.is_fully_addressable:
-        return np.asarray(value)
-    if value.is_fully_replicated:
-        return np.asarray(value.addressable_data(0))
-    return np.asarray(multihost_utils.process_allgather(value, tiled=True))
-
-
 def _optimizer(model):
     return getattr(model, "optimizer", None)  # an uncompiled model has no such attribute
-
-
-def _all_variables(model):
-    optimizer = _optimizer(model)
-    return model.variables + (optimizer.variables if optimizer else [])
 
 
 def _seeds(model):
@@ -167,7 +120,7 @@ def _classes(optimizer):
 
 
 def _entry(variable):
-    array = to_host(variable)
+    array = processes.to_host(variable)
     value = float(array.reshape(())) if array.size == 1 else None
     return Entry(variable.path, list(array.shape), str(array.dtype), _digest(array), value)
 

@@ -11,14 +11,19 @@ from chapter18 import abstract, layouts
 def make_mesh(*, devices=None, **axes):
     """Return a `keras.distribution.DeviceMesh` with the named axes, in the order given.
 
-    `make_mesh(data=2, model=4)` arranges eight devices in two rows of four. A mesh without a
-    `data` axis gets one of size 1 in front, since batches are split along it. `devices` are all
-    of this run's devices unless given (names such as "cpu:0", or `jax.Device`).
+    `make_mesh(data=2, model=4)` arranges eight devices in two rows of four. A lone `model` axis
+    gets a `data` axis of size 1 in front, since batches must be split along one. `devices` are
+    all of this run's devices unless given (names such as "cpu:0", or `jax.Device`).
 
     Raises ValueError when an axis is not a positive integer, when there are none, or when their
     product is not the number of devices.
     """
-    axes = axes if "data" in axes else {"data": 1} | axes
+    if not axes:
+        raise ValueError(
+            "A mesh has at least one axis. Received: none. "
+            "Write for example make_mesh(data=2, model=4)."
+        )
+    axes = {"data": 1} | axes if set(axes) == {"model"} else axes
     for name, size in axes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ValueError(

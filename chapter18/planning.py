@@ -51,15 +51,16 @@ def plan(
     `keras.Input`, several inputs as a list). Targets are inferred from the loss unless given.
 
     `estimate=False` asks no compiler: only the exact part, in a fraction of the time. `target`
-    names a TPU slice to compile for without having it, such as "v5e:2x4" (`pip install libtpu`).
+    names a TPU slice to compile for without having it, such as "v5e:2x4" (extra `tpu-plan`).
 
     Nothing is allocated and nothing is left behind: names, random numbers, policy and distribution
     stay as they were. A mesh with more devices than JAX has, a JAX that is still asleep, and a
     `target` are planned in a child process, with `timeout` seconds to do it: `build` must then be
     able to travel by cloudpickle, as a function of a notebook or of an importable module does.
 
-    Raises ValueError for a mesh, a batch or a target that cannot be, and what `mesh.build` raises
-    for its layout.
+    Raises ValueError for a mesh, a batch or a target that cannot be, or a model with an open axis
+    and no sample; ImportError for a target without libtpu; what `mesh.build` raises for its layout
+    and what `elsewhere.call` raises for its child process.
     """
     sizes = plan_arguments.sizes_of(mesh, data_axis)
     plan_arguments.check_batch(batch_size, sizes[data_axis])
@@ -124,6 +125,7 @@ def _plan_here(build, mesh, options):
 
 
 def plan_on_sizes(build, sizes, options):
+    """Return the `Plan` on this process's first devices; `options` by `plan_arguments.options`."""
     shape = tuple(sizes.values())
     some = np.array(jax.devices()[: math.prod(shape)]).reshape(shape)
     return _plan_here(build, _mesh(sizes, some), options)

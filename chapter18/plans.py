@@ -92,7 +92,7 @@ class Plan(NamedTuple):
             raise MemoryError(
                 f"A training step must fit the memory of its device. Received: {fit}. "
                 f"The largest array is {largest.path!r}, {largest.bytes_per_device:,} bytes a "
-                "device. Split it over more devices (planning.smallest_mesh), use a smaller "
+                "device. Split it over more devices (sizing.smallest_mesh), use a smaller "
                 "policy or optimizer, or a smaller batch."
             )
         return self
@@ -121,6 +121,8 @@ class Plan(NamedTuple):
     def _estimated_rows(self):
         by = f"estimate, {self.estimate.compiler}"
         rows = [("temporaries", self.estimate.temporaries, by)]
+        if self.estimate.padding:
+            rows.append(("padding", self.estimate.padding, by))
         if self.estimate.collectives is not None:
             rows.append(("sent to others", self.estimate.collective_bytes, by))
         if self.estimate.flops is not None:

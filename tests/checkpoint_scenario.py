@@ -58,9 +58,9 @@ def difference(one, other):
     return max(float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True))
 
 
-def crossings(build, policy, sources, targets):
+def crossings(build, policy, targets_of):
     seen = {}
-    for source in sources:
+    for source, targets in targets_of.items():
         keras.config.set_dtype_policy(policy)
         keras.utils.set_random_seed(3)
         model = built(build, SAVED[source])
@@ -81,13 +81,17 @@ def crossings(build, policy, sources, targets):
     return seen
 
 
+SHARDED = "megatron 2 × 4"
+CROSSINGS = {
+    SHARDED: RESTORED,
+    "DataParallel": [SHARDED],
+    "none": ["none", "fsdp 4 × 2"],
+}
 seen = {
-    "mlp float32": crossings(mlp, "float32", SAVED, RESTORED),
+    "mlp float32": crossings(mlp, "float32", CROSSINGS),
     "mlp mixed_float16": crossings(
-        mlp, "mixed_float16", ["DataParallel"], ["DataParallel", "none"]
+        mlp, "mixed_float16", {"DataParallel": ["DataParallel", "none"]}
     ),
-    "block mixed_bfloat16": crossings(
-        Block, "mixed_bfloat16", ["megatron 2 × 4"], ["megatron 2 × 4", "none"]
-    ),
+    "block mixed_bfloat16": crossings(Block, "mixed_bfloat16", {SHARDED: [SHARDED, "none"]}),
 }
 print(json.dumps(seen))

@@ -44,11 +44,18 @@ def saved(tmp_path_factory):
 
 # Across distributions
 
-SAME = ["megatron 2 × 4", "DataParallel", "none"]
+CROSSINGS = [
+    ("megatron 2 × 4", "megatron 2 × 4"),
+    ("megatron 2 × 4", "fsdp 4 × 2"),
+    ("megatron 2 × 4", "DataParallel"),
+    ("megatron 2 × 4", "none"),
+    ("DataParallel", "megatron 2 × 4"),
+    ("none", "none"),
+    ("none", "fsdp 4 × 2"),
+]
 
 
-@pytest.mark.parametrize("target", ["megatron 2 × 4", "fsdp 4 × 2", "DataParallel", "none"])
-@pytest.mark.parametrize("source", SAME)
+@pytest.mark.parametrize(("source", "target"), CROSSINGS)
 def test_training_goes_on_under_any_distribution(seen, source, target):
     found = seen["mlp float32"][f"{source} → {target}"]
     assert found["difference"] <= (0 if source == target else 1e-4)

@@ -44,15 +44,22 @@ def test_a_mesh_keeps_the_order_of_its_axes(eight):
     assert eight.devices.tolist() == [DEVICES[:4], DEVICES[4:]]
 
 
-def test_a_mesh_gets_a_data_axis_of_one():
+def test_a_lone_model_axis_gets_a_data_axis_of_one():
     alone = mesh.make_mesh(model=8, devices=DEVICES)
     assert (alone.axis_names, alone.shape) == (["data", "model"], (1, 8))
+    other = mesh.make_mesh(batch=2, model=4, devices=DEVICES)
+    assert (other.axis_names, other.shape) == (["batch", "model"], (2, 4))
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.0, True, "2"])
 def test_a_mesh_axis_is_a_positive_integer(size):
     with pytest.raises(ValueError, match=r"positive integer\. Received: model="):
         mesh.make_mesh(model=size, devices=DEVICES)
+
+
+def test_a_mesh_has_an_axis():
+    with pytest.raises(ValueError, match=r"at least one axis\. Received: none"):
+        mesh.make_mesh(devices=DEVICES)
 
 
 def test_a_mesh_uses_every_device(seen):

@@ -414,6 +414,23 @@ def test_collectives_are_read_from_a_program():
     assert len(found) == 5
 
 
+@pytest.mark.parametrize(
+    ("groups", "devices"),
+    [
+        ("[2,4]<=[8]", 4),
+        ("{{0,1},{2,3},{4,5},{6,7}}", 2),
+        ("{}", 8),
+        ("mesh['data'=2,'model'=4] {'model'}", 4),
+        ("mesh['data'=2,'model'=4] {'data','model'}", 8),
+        ("mesh['data'=2,'model'=4] {'model':(1)2}", 2),
+    ],
+)
+def test_every_way_to_write_a_ring_is_read(groups, devices):
+    line = f"  %a = f32[2]{{0}} all-reduce(%x), replica_groups={groups}, to_apply=%add"
+    (found,) = collectives.find(line, 8)
+    assert found.devices == devices
+
+
 def test_what_a_ring_sends():
     sent = {c.kind: c.sent for c in collectives.find(PROGRAM, 8)}
     assert sent == {

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 from jax.experimental import multihost_utils
 
-from chapter18 import checkpoints, manifests, mesh
+from chapter18 import checkpoints, mesh, processes
 
 ROWS, BATCH = 32, 8
 KINDS = ("DataParallel", "ModelParallel", "fsdp")
@@ -70,7 +70,7 @@ def run(kind, folder):
     checkpoints.save(made, path)
     other = {"layout": "columns", "mesh": mesh.make_mesh(data=1, model=2)}
     restored = checkpoints.restore(path, **({} if kind == "DataParallel" else other))
-    seen["weights"] = [manifests.to_host(v).ravel().tolist() for v in restored.weights]
+    seen["weights"] = [processes.to_host(v).ravel().tolist() for v in restored.weights]
     keras.distribution.set_distribution(None)
     return seen
 

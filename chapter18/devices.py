@@ -32,28 +32,30 @@ def use(n: int) -> list:
     _check_keras()
     import jax
 
+    awake = _is_awake()
     real = _reachable(count_accelerators(), jax.config.jax_platforms) >= n
     if not real:
-        _simulate(n)
+        _simulate(n, awake)
     devices = jax.devices()
-    on_cpu = devices[0].platform == "cpu"
-    if on_cpu == real or len(devices) < n or (on_cpu and len(devices) > n):
-        raise _too_late(f"JAX already runs with {_plural(len(devices), 'device')}", n)
+    _check_given(devices, n, real=real, awake=awake)
     return devices[:n]
 
 
 def describe() -> str:
     """One line for a human: the devices JAX runs with, or what the machine has if JAX is asleep."""
     found = count_accelerators()
-    has = f"{_plural(found.number, found.kind.upper())} ({found.name})"
     if "jax" not in sys.modules or not _is_awake():
-        return has if found.number else "no accelerator, CPU only"
+        return _describe_found(found) if found.number else "no accelerator, CPU only"
     devices = sys.modules["jax"].devices()
     if devices[0].platform != "cpu":
         return f"{_plural(len(devices), devices[0].platform.upper())} ({devices[0].device_kind})"
     kind = "simulated CPU device" if len(devices) > 1 else "CPU device"
-    unused = f"not using {has}" if found.number else "no accelerator"
+    unused = f"not using {_describe_found(found)}" if found.number else "no accelerator"
     return f"{_plural(len(devices), kind)} ({unused})"
+
+
+def _describe_found(found):
+    return f"{_plural(found.number, found.kind.upper())} ({found.name})"
 
 
 def _check_keras():
@@ -74,6 +76,19 @@ def _check_keras():
         )
 
 
+def _check_given(devices, n, *, real, awake):
+    """Refuse devices that are not what was asked for: `n` of them, real or not."""
+    on_cpu = devices[0].platform == "cpu"
+    if real and on_cpu and not awake:
+        raise RuntimeError(
+            "JAX must be able to start the accelerators of this machine. "
+            f"Received: {_describe_found(count_accelerators())}, but JAX found only the CPU. "
+            "Repair the driver, or set JAX_PLATFORMS=cpu and restart the kernel."
+        )
+    if on_cpu == real or len(devices) < n or (on_cpu and len(devices) > n):
+        raise _too_late(f"JAX already runs with {_plural(len(devices), 'device')}", n)
+
+
 def _too_late(received, n):
     return RuntimeError(
         "The devices must be chosen before JAX computes anything. "
@@ -82,13 +97,13 @@ def _too_late(received, n):
     )
 
 
-def _simulate(n):
-    """Make `n` CPU devices the only ones JAX will see."""
+def _simulate(n, awake):
+    """Make `n` CPU devices the only ones JAX will see; once it is awake, only check the guard."""
     global _awake_with_guard
     import jax
 
     deadlocks = n > 1 and (0, 9) <= jax.__version_info__[:2] < (0, 12)
-    if _is_awake():
+    if awake:
         if deadlocks and not _awake_with_guard:
             raise _too_late(f"JAX {jax.__version__} is awake without the guard it needs", n)
         return

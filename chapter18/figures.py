@@ -4,6 +4,8 @@ Backgrounds are opaque white, so a figure stays legible when JupyterLab or Colab
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
 from matplotlib.patches import FancyBboxPatch
 
 # Okabe and Ito's palette, https://jfly.uni-koeln.de/color/ (without its yellow, too pale on white).
@@ -91,6 +93,8 @@ def hyperparameter_effects(table, names, *, score="score"):
     for ax, name in zip(axes.flat, order, strict=False):
         _effect(ax, table.dropna(subset=[name]), name, score)
         ax.set_title(f"{name}: {_gap(effects[name]):.4f}", fontsize=10.5)
+        ax.sharey(axes.flat[0])
+        ax.tick_params(labelleft=ax.get_subplotspec().is_first_col())
     for ax in axes.flat[len(names) :]:
         ax.axis("off")
     figure.supylabel("validation accuracy", fontsize=10.5)
@@ -124,8 +128,12 @@ def _effect(ax, table, name, score):
         return
     labels = sorted(values.unique())
     ax.scatter([labels.index(v) for v in values], table[score], color=COLOURS[0], s=28)
-    ax.set_xticks(range(len(labels)), [str(label) for label in labels])
+    ax.set_xticks(range(len(labels)), [_short(label) for label in labels])
     ax.set_xlim(-0.5, len(labels) - 0.5)
+
+
+def _short(label):
+    return f"{label:g}" if isinstance(label, float) else str(label)
 
 
 def selection_bias(frame, gaps):
@@ -140,10 +148,140 @@ def selection_bias(frame, gaps):
     axes[0].plot(frame["trials"], frame["test"], color=COLOURS[1], marker="s")
     axes[0].legend(["best validation so far", "its own test score"], fontsize=10)
     axes[0].set(xlabel="trials", ylabel="accuracy")
+    axes[0].xaxis.get_major_locator().set_params(integer=True)
     for index, candidates in enumerate(gaps.columns):
         style = {"color": COLOURS[index], "marker": MARKERS[index]}
         axes[1].plot(gaps.index, 100 * gaps[candidates], label=f"best of {candidates}", **style)
     axes[1].axhline(0, color="#444444", linewidth=1)
     axes[1].set(xlabel="validation rows", ylabel="excess, percentage points", xscale="log")
+    axes[1].set_xticks(gaps.index, [str(rows) for rows in gaps.index])
+    axes[1].minorticks_off()
     axes[1].legend(fontsize=10)
+    return figure
+
+
+def mixing_curve(losses):
+    """Plot log-loss against the share of the second of two members.
+
+    `losses`: a DataFrame indexed by that share (0 to 1), one column a split; the index's name
+    labels the axis. A star marks the lowest point of each curve.
+    """
+    figure, ax = canvas(width=6.4, height=3.2)
+    for colour, split in zip(COLOURS, losses, strict=False):
+        ax.plot(losses.index, losses[split], color=colour, linewidth=2, label=split)
+        ax.plot(losses[split].idxmin(), losses[split].min(), "*", color=colour, markersize=13)
+    ax.set(xlabel=losses.index.name, ylabel="log-loss, nats")
+    ax.legend(fontsize=10)
+    return figure
+
+
+def ensemble_weights(weights, losses):
+    """Draw learned weights as stacked bars and, beside them, the log-loss each reaches.
+
+    `weights`: a DataFrame, one row a method, one column a member, rows summing to 1. `losses`: a
+    DataFrame of log-losses in nats, one row a method, one column a split; rows in the same order,
+    its first rows may be ensembles without learned weights.
+    """
+    figure, (left, right) = canvas(1, 2, height=3.6)
+    start = np.zeros(len(weights))
+    for colour, member in zip(COLOURS, weights, strict=False):
+        left.barh(weights.index, weights[member], left=start, color=colour, label=member)
+        start += weights[member].to_numpy()
+    left.invert_yaxis()
+    left.set_xlabel("weight")
+    left.grid(visible=False)
+    left.legend(
+        fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.4, -0.22), frameon=False
+    )
+    for colour, marker, split in zip(COLOURS, MARKERS, losses, strict=False):
+        right.plot(losses[split], losses.index, marker, color=colour, markersize=8, label=split)
+    right.invert_yaxis()
+    right.set_xlabel("log-loss, nats (lower is better)")
+    right.legend(
+        fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.4, -0.22), frameon=False
+    )
+    return figure
+
+
+def weights_need_rows(losses, references):
+    """Plot test log-loss against the rows weights were fitted on, with a band over repeats.
+
+    `losses`: a DataFrame indexed by rows, one column a repeat. `references`: a mapping from a
+    label to one log-loss, drawn as a level line.
+    """
+    figure, ax = canvas(width=6.4, height=3.2)
+    ax.fill_between(
+        losses.index, losses.min(axis=1), losses.max(axis=1), color=COLOURS[0], alpha=0.2
+    )
+    ax.plot(
+        losses.index, losses.mean(axis=1), "o-", color=COLOURS[0], label="learned: mean and range"
+    )
+    for colour, style, (label, loss) in zip(
+        COLOURS[1:], ("--", ":"), references.items(), strict=False
+    ):
+        ax.axhline(loss, color=colour, linestyle=style, linewidth=2, label=label)
+    ax.set(xscale="log", xlabel="rows the weights were fitted on", ylabel="test log-loss, nats")
+    ax.legend(fontsize=10)
+    return figure
+
+
+def error_correlation(table):
+    """Draw the pairwise error correlations of `ensembles.diversity` as a square, numbers inside."""
+    names = list(dict.fromkeys([*table["first"], *table["second"]]))
+    grid = pd.DataFrame(np.nan, index=names, columns=names)
+    for line in table.itertuples():
+        grid.loc[line.first, line.second] = grid.loc[line.second, line.first] = (
+            line.error_correlation
+        )
+    figure, ax = canvas(width=6.2, height=5.2)
+    image = ax.imshow(grid, cmap="cividis")
+    for row, column in zip(*np.where(grid.notna()), strict=True):
+        value = grid.iloc[row, column]
+        colour = "black" if image.norm(value) > 0.55 else "white"
+        ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=10)
+    ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
+    ax.set_yticks(range(len(names)), names)
+    ax.grid(visible=False)
+    figure.colorbar(image, ax=ax, label="error correlation", shrink=0.85)
+    return figure
+
+
+def ambiguity_bars(parts):
+    """Draw each group's mean member error, cut into what stays (ensemble error) and the spread.
+
+    `parts`: a DataFrame, one row a group, with the columns `ensemble_error` and `spread`.
+    """
+    figure, ax = canvas(height=0.6 + 0.42 * len(parts))
+    ax.barh(parts.index, parts["ensemble_error"], color=COLOURS[0], label="error of the mean")
+    ax.barh(
+        parts.index,
+        parts["spread"],
+        left=parts["ensemble_error"],
+        color=COLOURS[4],
+        label="spread: what the mean saves",
+    )
+    ax.invert_yaxis()
+    ax.set_xlabel("squared error per row; a whole bar is the average member")
+    ax.legend(fontsize=10, ncols=2, loc="lower center", bbox_to_anchor=(0.4, 1.0), frameon=False)
+    return figure
+
+
+def cost_and_loss(table):
+    """Plot log-loss against the seconds of a prediction; a marker's label names it and its size.
+
+    `table`: a DataFrame, one row a model, with the columns `seconds`, `bytes` and `log_loss`.
+    """
+    figure, ax = canvas(width=6.8, height=3.6)
+    for index, (name, line) in enumerate(table.iterrows()):
+        colour, marker = COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        ax.plot(line["seconds"], line["log_loss"], marker, color=colour, markersize=9)
+        ax.annotate(
+            f"{name}, {line['bytes'] / 1e6:.2g} MB",
+            (line["seconds"], line["log_loss"]),
+            xytext=(8, 4),
+            textcoords="offset points",
+            fontsize=10,
+        )
+    ax.set(xscale="log", xlabel="seconds for 10,000 images", ylabel="test log-loss, nats")
+    ax.margins(x=0.3, y=0.15)
     return figure

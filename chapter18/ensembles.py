@@ -1,0 +1,264 @@
+"""Ensembles of classifiers: check the members, combine them, learn their weights, see why it helps.
+
+`predictions` is everywhere a mapping from a member's name to its class probabilities, an array
+`(samples, classes)`; a sequence of such arrays gets the names "member 0", "member 1", ...
+`y` holds the column of the true class of each row: integers `(samples,)`.
+"""
+
+import zlib
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import logsumexp, softmax
+from scipy.stats import rankdata
+
+from chapter18 import simplex
+from chapter18.members import check_labels, check_members, check_weights
+
+FLOOR = 1e-15  # probabilities are raised to this before a log, so that one zero is not infinite
+METHODS = ("convex", "nelder-mead", "random", "greedy")
+
+
+class FittedWeights(NamedTuple):
+    """Weights learned on one split; losses are log-losses there, in nats.
+
+    `weights`: `(members,)`, non-negative, summing to 1. `gap`: a proven bound on how much lower
+    any other weights could bring `loss` (at most 1e-6 for the convex method). `evaluations`:
+    mixtures tried. `split`: a fingerprint of the rows, by which `judge` refuses to be shown them.
+    """
+
+    method: str
+    names: tuple
+    weights: np.ndarray
+    loss: float
+    uniform_loss: float
+    best_member: str
+    best_member_loss: float
+    gap: float
+    evaluations: int
+    split: int
+
+
+class Ambiguity(NamedTuple):
+    """Squared errors summed over classes, averaged over rows.
+
+    `ensemble_error == member_error - spread` (Krogh and Vedelsby 1995): the weighted mean is
+    better than its average member by exactly as much as the members differ from it.
+    """
+
+    ensemble_error: float
+    member_error: float
+    spread: float
+
+
+def combine(predictions, weights=None, kind="mean", *, power=None, classes=None):
+    """Combine members into one array `(samples, classes)`.
+
+    `kind`: "mean", the weighted arithmetic mean; "geometric", the mean of log-probabilities;
+    "power", the mean of the probabilities' `power`-th powers (default 2), rooted; "rank", each
+    column's values replaced by their rank among the rows, scaled to (0, 1), then averaged. The
+    first three return rows that sum to 1; ranks are scores for ordering rows, not probabilities.
+
+    `weights`: `(members,)`, non-negative, scaled here to sum to 1; uniform when None.
+    Raises ValueError for an unfit member (see `check_members`), weight, kind or power.
+    """
+    members = check_members(predictions, classes=classes)
+    shares = check_weights(weights, members)
+    if kind not in KINDS:
+        raise ValueError(f"`kind` must be one of {sorted(KINDS)}. Received: kind={kind!r}.")
+    if kind == "power":
+        return _power(members.probabilities, shares, _check_power(power))
+    if power is not None:
+        raise ValueError(
+            f'`power` belongs to kind="power". Received: kind={kind!r}, power={power!r}. '
+            "Leave `power` out, or change the kind."
+        )
+    return KINDS[kind](members.probabilities, shares)
+
+
+def fit_weights(
+    predictions, y, method="convex", *, seed=0, evaluations=2000, tolerance=1e-6, classes=None
+):
+    """Learn the weights of the arithmetic mean that minimise log-loss on these rows.
+
+    `method`: "convex" (the optimum, certified), "nelder-mead", "random" or "greedy".
+    `evaluations` is the budget of the last three, in mixtures tried; `tolerance` the certificate
+    of the first, in nats; `seed` that of the random one. Fit on rows no member was trained on,
+    then show the result other rows with `judge`.
+
+    Returns `FittedWeights`. Raises ValueError for unfit members, labels or method, and
+    RuntimeError when the convex solver cannot certify its answer.
+    """
+    if method not in METHODS:
+        raise ValueError(f"`method` must be one of {list(METHODS)}. Received: method={method!r}.")
+    if evaluations < 1:
+        raise ValueError(f"`evaluations` must be at least 1. Received: {evaluations}.")
+    members = check_members(predictions, classes=classes)
+    true_class = _true_class(members, y)
+    found = {
+        "convex": lambda: simplex.solve_convex(true_class, tolerance=tolerance),
+        "nelder-mead": lambda: simplex.nelder_mead(true_class, evaluations=evaluations),
+        "random": lambda: simplex.random_search(true_class, seed=seed, evaluations=evaluations),
+        "greedy": lambda: simplex.greedy_selection(true_class, evaluations=evaluations),
+    }[method]()
+    alone = -np.log(true_class).mean(axis=1)
+    return FittedWeights(
+        method=method,
+        names=members.names,
+        weights=found.weights,
+        loss=simplex.log_loss(true_class, found.weights),
+        uniform_loss=simplex.log_loss(true_class, check_weights(None, members)),
+        best_member=members.names[int(np.argmin(alone))],
+        best_member_loss=float(alone.min()),
+        gap=simplex.optimality_gap(true_class, found.weights),
+        evaluations=found.evaluations,
+        split=_fingerprint(true_class),
+    )
+
+
+def judge(fits, predictions, y, *, classes=None):
+    """Return a DataFrame of `log_loss` (nats) and `accuracy` on rows the weights have not seen.
+
+    One line for each of `fits` (one `FittedWeights` or several), always below the uniform mean
+    and the member that was best where the weights were fitted. Raises ValueError when shown the
+    very rows of the fit, other members than those of the fit, or fits of several splits.
+    """
+    fits = [fits] if isinstance(fits, FittedWeights) else list(fits)
+    members = check_members(predictions, classes=classes)
+    true_class = _true_class(members, y)
+    _check_unseen(fits, members, true_class)
+    best = fits[0].best_member
+    lines = [("uniform mean", None), (f"best member: {best}", np.equal(members.names, best))]
+    lines += [(fit.method, fit.weights) for fit in fits]
+    return pd.DataFrame(
+        [_scores(members, weights, true_class, y) for _, weights in lines],
+        index=[name for name, _ in lines],
+        columns=["log_loss", "accuracy"],
+    )
+
+
+def diversity(predictions, y, *, classes=None):
+    """Return one line a pair of members: how alike are their mistakes?
+
+    `error_correlation`: Pearson's, between the rows' right-or-wrong indicators (NaN for a member
+    that errs nowhere or everywhere); `disagreement`: share of rows given different classes;
+    `both_wrong`: share of rows where both err.
+    """
+    members = check_members(predictions, classes=classes)
+    labels = check_labels(y, members)
+    votes = [array.argmax(axis=1) for array in members.probabilities]
+    wrong = [vote != labels for vote in votes]
+    lines = [
+        (
+            members.names[a],
+            members.names[b],
+            _correlation(wrong[a], wrong[b]),
+            float(np.mean(votes[a] != votes[b])),
+            float(np.mean(wrong[a] & wrong[b])),
+        )
+        for a, b in combinations(range(len(votes)), 2)
+    ]
+    columns = ["first", "second", "error_correlation", "disagreement", "both_wrong"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def ambiguity(predictions, y, weights=None, *, classes=None):
+    """Return the `Ambiguity` of the weighted arithmetic mean: its error, its members', the spread.
+
+    The three are computed apart, so that the identity between them can be checked.
+    """
+    members = check_members(predictions, classes=classes)
+    shares = check_weights(weights, members)
+    truth = np.eye(members.probabilities[0].shape[1])[check_labels(y, members)]
+    mixture = _mean(members.probabilities, shares)
+
+    def weighted_distance(target):
+        return sum(
+            w * _squared(p, target) for w, p in zip(shares, members.probabilities, strict=True)
+        )
+
+    return Ambiguity(
+        _squared(mixture, truth), float(weighted_distance(truth)), float(weighted_distance(mixture))
+    )
+
+
+def _mean(arrays, shares):
+    return sum(w * p.astype(float) for w, p in zip(shares, arrays, strict=True))
+
+
+def _geometric(arrays, shares):
+    return softmax(np.tensordot(shares, _logs(arrays), axes=1), axis=1)
+
+
+def _power(arrays, shares, power):
+    # In logs, so that a large or negative power of a tiny probability neither under- nor overflows.
+    raised = power * _logs(arrays)
+    return softmax(logsumexp(raised, axis=0, b=shares[:, None, None]) / power, axis=1)
+
+
+def _rank(arrays, shares):
+    return _mean([rankdata(p, axis=0) / len(p) for p in arrays], shares)
+
+
+KINDS = {"mean": _mean, "geometric": _geometric, "power": _power, "rank": _rank}
+
+
+def _logs(arrays):
+    return np.log(np.maximum(np.stack(arrays).astype(float), FLOOR))
+
+
+def _check_power(power):
+    power = 2.0 if power is None else float(power)
+    if not np.isfinite(power) or power == 0:
+        raise ValueError(
+            f"`power` must be finite and not zero. Received: power={power:g}. "
+            'Its limit at zero is kind="geometric".'
+        )
+    return power
+
+
+def _true_class(members, y):
+    labels = check_labels(y, members)
+    rows = np.arange(len(labels))
+    columns = [array[rows, labels] for array in members.probabilities]
+    return np.maximum(np.stack(columns).astype(float), FLOOR)
+
+
+def _fingerprint(true_class):
+    return zlib.crc32(true_class.tobytes())
+
+
+def _check_unseen(fits, members, true_class):
+    if len({fit.split for fit in fits}) != 1:
+        raise ValueError(
+            "`judge` compares weights fitted on one and the same split. "
+            f"Received: {len(fits)} fits of {len({fit.split for fit in fits})} splits."
+        )
+    for fit in fits:
+        if fit.names != members.names:
+            raise ValueError(
+                "Weights belong to the members they were fitted for, in the same order. "
+                f"Received: members {list(members.names)}, weights for {list(fit.names)}."
+            )
+    if fits[0].split == _fingerprint(true_class):
+        raise ValueError(
+            "Weights are judged on rows they were not fitted on. "
+            "Received: the very rows of the fit. Keep another split for judging."
+        )
+
+
+def _scores(members, weights, true_class, y):
+    shares = check_weights(weights, members)
+    chosen = _mean(members.probabilities, shares).argmax(axis=1)
+    return simplex.log_loss(true_class, shares), float(np.mean(chosen == np.asarray(y)))
+
+
+def _correlation(a, b):
+    constant = a.min() == a.max() or b.min() == b.max()
+    return np.nan if constant else float(np.corrcoef(a, b)[0, 1])
+
+
+def _squared(p, target):
+    return float(((p - target) ** 2).sum(axis=1).mean())

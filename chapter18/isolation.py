@@ -1,0 +1,100 @@
+"""Global state that a search would leave changed: random numbers, policy, compilation cache."""
+
+import contextlib
+import random
+from pathlib import Path
+
+import jax
+import keras
+import numpy as np
+from jax.experimental.compilation_cache import compilation_cache as jax_cache
+
+_CACHE_OPTIONS = (
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
+# A killed process leaves at most its last few writes unfinished.
+_UNFINISHED_SECONDS = 2.0
+
+
+@contextlib.contextmanager
+def random_numbers_kept():
+    """On exit, put Python's and NumPy's global generators back to where they were on entry."""
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 (Keras seeds this one)
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+
+
+@contextlib.contextmanager
+def keras_settings_kept():
+    """Yield a function that sets dtype policy and distribution to what they were on entry.
+
+    Keras Tuner clears Keras' session before it builds a model, which resets both; so the function
+    is called before each build, and once more on exit.
+    """
+    policy, distribution = keras.config.dtype_policy(), keras.distribution.distribution()
+
+    def reapply():
+        keras.config.set_dtype_policy(policy)
+        keras.distribution.set_distribution(distribution)
+
+    try:
+        yield reapply
+    finally:
+        reapply()
+
+
+@contextlib.contextmanager
+def persistent_compilation(directory):
+    """Keep compiled steps in `directory` meanwhile, however small; None changes nothing.
+
+    A directory that the user has already given to JAX is used instead. On exit JAX's options are
+    what they were.
+    """
+    if directory is None:
+        yield
+        return
+    before = {name: getattr(jax.config, name) for name in _CACHE_OPTIONS}
+    directory = Path(before["jax_compilation_cache_dir"] or directory)
+    with _unfinished_entries_dropped(directory):
+        try:
+            _use_cache(str(directory), 0, -1)
+            yield
+        finally:
+            _use_cache(*before.values())
+
+
+def _use_cache(*values):
+    for name, value in zip(_CACHE_OPTIONS, values, strict=True):
+        jax.config.update(name, value)
+    # JAX decides once, at its first compilation, whether and where to cache.
+    jax_cache.reset_cache()
+
+
+@contextlib.contextmanager
+def _unfinished_entries_dropped(directory):
+    """Mark the directory as in use; a mark found on entry means that its last user was killed.
+
+    JAX writes an entry in place and never rewrites it, so one torn by a kill would warn for ever.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    mark = directory / "in_use"
+    if mark.exists():
+        _drop_newest(directory)
+    mark.touch()
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+def _drop_newest(directory):
+    times = {entry: entry.stat().st_mtime for entry in directory.glob("*-cache")}
+    newest = max(times.values(), default=0)
+    for entry, time in times.items():
+        if time > newest - _UNFINISHED_SECONDS:
+            entry.unlink()

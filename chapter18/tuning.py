@@ -1,0 +1,205 @@
+"""Keras Tuner made honest: known objectives, one seed, crash-safe resume, healthy trials.
+
+    tuner = tuning.make_tuner(kt.RandomSearch, build, objective="val_accuracy", max_trials=8,
+                              directory="searches", project_name="random", seed=1)
+    tuner.search(x, y, validation_data=(x_val, y_val), epochs=5, verbose=0)
+    tuning.trials_table(tuner)
+
+Run it again after a crash, with the same arguments, and it goes on where it was.
+"""
+
+import json
+import operator
+import os
+import shutil
+from pathlib import Path
+
+import keras_tuner as kt
+
+from chapter18 import isolation, objectives, resuming, snapshots
+from chapter18.executions import TrackedHyperModel, execution_seed
+from chapter18.local_cluster import ClusterProcess, run_cluster
+from chapter18.trials import best, best_epoch, trials_table
+from chapter18.winners import Retrained, leaked_rows, restore, retrain, selection_bias
+
+__all__ = [
+    "ClusterProcess",
+    "Retrained",
+    "best",
+    "best_epoch",
+    "execution_seed",
+    "leaked_rows",
+    "make_tuner",
+    "restore",
+    "retrain",
+    "run_cluster",
+    "selection_bias",
+    "trials_table",
+]
+
+# Options that may differ when a search is resumed: they say how far to go, not what is searched.
+_FREE_OPTIONS = {
+    "logger",
+    "max_consecutive_failed_trials",
+    "max_retries_per_trial",
+    "max_trials",
+    "tuner_id",
+}
+
+
+def make_tuner(
+    tuner_class,
+    hypermodel,
+    *,
+    objective,
+    directory,
+    project_name,
+    seed,
+    overwrite=False,
+    compilation_cache="auto",
+    **options,
+):
+    """Return a tuner of a subclass of `tuner_class`, resumed if its project folder holds a search.
+
+    - `tuner_class`: `kt.RandomSearch`, `kt.GridSearch`, `kt.BayesianOptimization`, `kt.Hyperband`
+      or a class derived from one of them; `options` are that class' own (`max_trials`, …).
+    - `objective`: a known name (`"val_accuracy"`, `"val_loss"`), a pair with the direction
+      (`("val_f1_score", "max")`), a `kt.Objective`, or a list of these.
+    - `directory`, `project_name`: the search is kept in the folder `directory/project_name`. It
+      may be killed at any moment; the same call afterwards keeps every recorded trial and runs the
+      one in flight again. `overwrite=True` starts afresh.
+    - `seed`: a positive integer that fixes both the trials and their training.
+    - `compilation_cache`: a folder that keeps compiled training steps; "auto" is
+      `directory/compilation_cache`, None is none.
+
+    Raises `ValueError` when an objective has no known direction, the seed is not positive, or a
+    resumed search that has finished a trial began with another space, objective, seed, class or
+    option. Nothing is lost where none has finished, so there the search starts afresh.
+    """
+    seed = _positive(seed)
+    project = Path(directory) / project_name
+    hardened = _harden(tuner_class, hypermodel, seed, _cache(compilation_cache, directory))
+    arguments = {
+        "objective": objectives.resolve(objective),
+        "seed": seed,
+        "directory": str(directory),
+        "project_name": project_name,
+        **options,
+    }
+    # To learn the space Keras Tuner builds models, whose initial weights draw random numbers.
+    with isolation.random_numbers_kept():
+        if _is_worker():
+            return hardened(hardened.tracked, **arguments)
+        if overwrite:
+            _discard(project)
+        return _resume(hardened, arguments, project, options)
+
+
+def _resume(hardened, arguments, project, options):
+    snapshot = snapshots.load_project(project)
+    tuner_id = os.environ.get("KERASTUNER_TUNER_ID", "tuner0")
+    # Without this file Keras Tuner explores the space as the code describes it now.
+    (project / f"{tuner_id}.json").unlink(missing_ok=True)
+    try:
+        tuner = hardened(hardened.tracked, **arguments)
+    finally:
+        if snapshot is not None:
+            snapshots.restore_files(project, snapshot, tuner_id=tuner_id)
+    identity = _identity(tuner, options)
+    if snapshot is not None:
+        if snapshot.identity != identity and not snapshot.oracle["end_order"]:
+            _discard(project)
+            return _resume(hardened, arguments, project, options)
+        _require_same(snapshot.identity, identity, project)
+        resuming.reload(tuner, snapshot)
+    resuming.save_snapshots(tuner, identity)
+    return tuner
+
+
+def _harden(tuner_class, hypermodel, seed, cache):
+    if not (isinstance(tuner_class, type) and issubclass(tuner_class, kt.Tuner)):
+        raise TypeError(
+            "`tuner_class` must be a class of Keras Tuner that trains Keras models. "
+            f"Received: {tuner_class!r}. "
+            "Pass kt.RandomSearch, kt.GridSearch, kt.BayesianOptimization, kt.Hyperband or a "
+            "subclass of one."
+        )
+    trains_itself = tuner_class.run_trial not in (kt.Tuner.run_trial, kt.Hyperband.run_trial)
+    unneeded = hypermodel is None and trains_itself
+    tracked = None if unneeded else TrackedHyperModel(hypermodel)
+    fields = {"base_seed": seed, "cache_directory": cache, "tracked": tracked}
+    return type(tuner_class.__name__, (resuming.ResumableTuner, tuner_class), fields)
+
+
+def _positive(seed):
+    rule = "`seed` must be a positive integer: Keras Tuner takes 0 for no seed at all. "
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise TypeError(f"{rule}Received: {seed!r}. Pass for example seed=1.") from None
+    if number < 1 or isinstance(seed, bool):
+        raise ValueError(f"{rule}Received: {seed!r}. Pass for example seed=1.")
+    return number
+
+
+def _is_worker():
+    return "KERASTUNER_ORACLE_IP" in os.environ and "chief" not in os.environ["KERASTUNER_TUNER_ID"]
+
+
+def _cache(choice, directory):
+    if choice != "auto":
+        return choice
+    # Workers that share a folder would read each other's half-written entries.
+    name = os.environ["KERASTUNER_TUNER_ID"] if _is_worker() else "main"
+    return Path(directory) / "compilation_cache" / name
+
+
+def _discard(project):
+    """Remove the project folder, under another name so that a kill cannot leave half of it."""
+    discarded = project.with_name(f"{project.name}.discarded")
+    shutil.rmtree(discarded, ignore_errors=True)
+    if project.exists():
+        project.rename(discarded)
+        shutil.rmtree(discarded)
+
+
+def _identity(tuner, options):
+    """Return what must not change when a search is resumed, as JSON gives it back."""
+    identity = {
+        "tuner class": type(tuner).__name__,
+        "objective": str(tuner.oracle.objective),
+        "seed": tuner.base_seed,
+        "space": {str(hp["config"]): hp for hp in tuner.oracle.get_space().get_config()["space"]},
+    }
+    identity |= {
+        name: value
+        for name, value in options.items()
+        if name not in _FREE_OPTIONS and _is_plain(value)
+    }
+    return json.loads(json.dumps(identity))
+
+
+def _is_plain(value):
+    return isinstance(value, bool | int | float | str | None)
+
+
+def _require_same(before, now, project):
+    changed = [name for name in before | now if before.get(name) != now.get(name)]
+    if changed:
+        raise ValueError(
+            "A search is resumed with the space, objective, seed and options it began with. "
+            f"Received: {'; '.join(_change(name, before, now) for name in changed)}; "
+            f"in {project}. "
+            "Put back the old value, choose another project_name, or pass overwrite=True to start "
+            "afresh."
+        )
+
+
+def _change(name, before, now):
+    if name != "space":
+        return f"{name} {now.get(name)} instead of {before.get(name)}"
+    old, new = before[name], now[name]
+    names = sorted(
+        {hp["config"]["name"] for key, hp in (old | new).items() if (key in old) != (key in new)}
+    )
+    return f"another space, changed in {', '.join(names)}"

@@ -1,0 +1,142 @@
+"""Using what a search found: restore a trial, retrain it, and see how much its score flatters."""
+
+import hashlib
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import pandas as pd
+
+from chapter18 import isolation, trials
+from chapter18.executions import build_optimizer, execution_seed
+
+
+class Retrained(NamedTuple):
+    """A model trained on training and validation data together, and for how many epochs."""
+
+    model: keras.Model
+    epochs: int
+
+
+def restore(tuner, trial, *, x, y, batch_size=256, tolerance=1e-4):
+    """Return the trial's model with its saved weights, proven on the validation data `(x, y)`.
+
+    The weights are those of the best epoch of the best execution, so the model scores what that
+    execution scored, which is at least as good as the trial's score, the mean over its executions.
+    Raises `ValueError` when it does not, within `tolerance` (relative above 1), or when the
+    objective is not a `val_` value, which cannot be measured again. `batch_size` as in
+    `keras.Model.evaluate`.
+    """
+    recorded = trials.best_execution(tuner, trial).score
+    model = _load(tuner, trial, x)
+    score = _evaluate(tuner, model, x, y, batch_size)
+    if not abs(score - recorded) <= tolerance * max(1.0, abs(recorded)):
+        raise ValueError(
+            "A restored model must score what its best execution scored. "
+            f"Received: {tuner.oracle.objective.name} {score:.6g}, but trial {trial.trial_id} "
+            f"recorded {recorded:.6g}. "
+            "Pass the validation data of the search, with the same preprocessing, and leave build "
+            "as it was."
+        )
+    return model
+
+
+def retrain(tuner, trial, *, x, y, x_val, y_val, factor=1.2, batch_size=None, verbose=0):
+    """Train a fresh model with the trial's hyperparameters on training and validation data.
+
+    Returns `Retrained(model, epochs)`. More rows allow more steps before overfitting, so it trains
+    for `epochs` = ⌈`factor` × best epoch⌉. The hypermodel's own `fit` does it; `batch_size` is
+    passed on unless it is None. Arrays are `(rows, …)`.
+    """
+    epochs = math.ceil(factor * trials.best_epoch(tuner, trial))
+    options = {} if batch_size is None else {"batch_size": batch_size}
+    rows, labels = (np.concatenate(pair) for pair in ((x, x_val), (y, y_val)))
+    hp = trial.hyperparameters.copy()
+    unused = len(trials.record(tuner, trial)["executions"])
+    with isolation.random_numbers_kept():
+        keras.utils.set_random_seed(execution_seed(tuner.base_seed, trial.trial_id, unused))
+        model = tuner.hypermodel.build(hp)
+        tuner.hypermodel.fit(hp, model, rows, labels, epochs=epochs, verbose=verbose, **options)
+    return Retrained(model, epochs)
+
+
+def selection_bias(tuner, *, x_test, y_test, batch_size=256):
+    """Return a `DataFrame` that shows how the winner's validation score flatters it.
+
+    One row for each number of completed trials seen: `trials`; `trial`, the id of the winner so
+    far, whose saved model has the best validation score; `validation`, that score; `test`, the same
+    model's score on the test data; `gap`, by how much validation looks better than test.
+    """
+    larger = tuner.oracle.objective.direction == "max"
+    rows, winner, test = [], None, None
+    for trial in _completed(tuner):
+        execution = trials.best_execution(tuner, trial)
+        if winner is None or tuner.oracle.objective.better_than(execution.score, winner[1]):
+            winner = trial.trial_id, execution.score
+            test = _evaluate(tuner, _load(tuner, trial, x_test), x_test, y_test, batch_size)
+        gap = (winner[1] - test) if larger else (test - winner[1])
+        rows.append((len(rows) + 1, *winner, test, gap))
+    return pd.DataFrame(rows, columns=["trials", "trial", "validation", "test", "gap"])
+
+
+def leaked_rows(a, b):
+    """Return how many rows of `b` `(rows, …)` also stand in `a`, compared by content.
+
+    Raises `ValueError` unless the rows of both have the same shape.
+    """
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape[1:] != b.shape[1:] or a.ndim == 0:
+        raise ValueError(
+            "Rows can be compared only if they have one shape. "
+            f"Received: arrays of shapes {a.shape} and {b.shape}. "
+            "Pass two splits of the same data, rows on the first axis."
+        )
+    dtype = np.result_type(a, b)
+    seen = set(_digests(a, dtype))
+    return sum(digest in seen for digest in _digests(b, dtype))
+
+
+def _digests(rows, dtype):
+    for row in rows:
+        # Adding nothing turns -0.0 into 0.0, which is equal but not the same bytes.
+        value = row.astype(dtype)
+        value = value + dtype.type(0) if np.issubdtype(dtype, np.inexact) else value
+        yield hashlib.blake2b(value.tobytes(), digest_size=16).digest()
+
+
+def _completed(tuner):
+    chosen = (tuner.oracle.trials[name] for name in tuner.oracle.start_order)
+    return [each for each in chosen if each.status == "COMPLETED"]
+
+
+def _load(tuner, trial, x):
+    path = Path(tuner.get_trial_dir(trial.trial_id)) / "checkpoint.weights.h5"
+    if not path.exists():
+        raise ValueError(
+            "A trial can be restored only if its search saved weights. "
+            f"Received: trial {trial.trial_id}, without {path}. "
+            "Choose a trial with tuning.best(tuner), of a tuner that trains Keras models."
+        )
+    with isolation.random_numbers_kept():
+        model = tuner.hypermodel.build(trial.hyperparameters.copy())
+    if not model.built:
+        # A subclassed model creates its weights at its first call only.
+        model(keras.tree.map_structure(lambda rows: rows[:1], x))
+    build_optimizer(model)
+    model.load_weights(path)
+    return model
+
+
+def _evaluate(tuner, model, x, y, batch_size):
+    logs = model.evaluate(x, y, batch_size=batch_size, verbose=0, return_dict=True)
+    logs = {f"val_{name}": value for name, value in logs.items()}
+    objective = tuner.oracle.objective
+    if not objective.has_value(logs):
+        raise ValueError(
+            "Only an objective that evaluation measures can be checked again. "
+            f"Received: {objective}. "
+            f"Choose one of {', '.join(logs)}; tuner.load_model(trial) restores without a check."
+        )
+    return float(objective.get_value(logs))

@@ -10,7 +10,7 @@ from chapter18.accelerators import count_accelerators
 _KERAS_FLOOR = (3, 15)
 _PLUGINS = {"gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin"), "tpu": ("libtpu",)}
 
-__all__ = ["count_accelerators", "describe", "use"]
+__all__ = ["count_accelerators", "describe", "is_awake", "use"]
 _awake_with_guard = False
 
 
@@ -32,7 +32,7 @@ def use(n: int) -> list:
     _check_keras()
     import jax
 
-    awake = _is_awake()
+    awake = is_awake()
     real = _reachable(count_accelerators(), jax.config.jax_platforms) >= n
     if not real:
         _simulate(n, awake)
@@ -44,7 +44,7 @@ def use(n: int) -> list:
 def describe() -> str:
     """One line for a human: the devices JAX runs with, or what the machine has if JAX is asleep."""
     found = count_accelerators()
-    if "jax" not in sys.modules or not _is_awake():
+    if "jax" not in sys.modules or not is_awake():
         return _describe_found(found) if found.number else "no accelerator, CPU only"
     devices = sys.modules["jax"].devices()
     if devices[0].platform != "cpu":
@@ -56,6 +56,22 @@ def describe() -> str:
 
 def _describe_found(found):
     return f"{_plural(found.number, found.kind.upper())} ({found.name})"
+
+
+def is_awake():
+    """Whether JAX has started its devices, after which their number cannot change.
+
+    JAX offers no question for this, but refuses to change its device count once awake.
+    """
+    import jax
+
+    count = jax.config.jax_num_cpu_devices
+    try:
+        jax.config.update("jax_num_cpu_devices", count + 1)
+    except RuntimeError:
+        return True
+    jax.config.update("jax_num_cpu_devices", count)
+    return False
 
 
 def _check_keras():
@@ -128,19 +144,6 @@ def _wake_with_guard(threads):
         del os.environ["NPROC"]
         if before is not None:
             os.environ["NPROC"] = before
-
-
-def _is_awake():
-    """JAX offers no question for this, but refuses to change its device count once awake."""
-    import jax
-
-    count = jax.config.jax_num_cpu_devices
-    try:
-        jax.config.update("jax_num_cpu_devices", count + 1)
-    except RuntimeError:
-        return True
-    jax.config.update("jax_num_cpu_devices", count)
-    return False
 
 
 def _reachable(found, platforms):

@@ -84,7 +84,7 @@ def plan(
         return _plan_here(build, mesh, options)
     job = functools.partial(plan_on_sizes, build, sizes, options)
     n = math.prod(sizes.values())
-    if devices._is_awake() and len(jax.devices()) >= n:
+    if devices.is_awake() and len(jax.devices()) >= n:
         return job()
     return elsewhere.call(job, devices=n, timeout=timeout)
 

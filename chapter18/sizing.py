@@ -60,7 +60,7 @@ def smallest_mesh(
         estimate=True,
     )
     job = functools.partial(_search, build, device, list(_meshes(max_devices, options)), options)
-    if devices._is_awake() and len(jax.devices()) >= max_devices:
+    if devices.is_awake() and len(jax.devices()) >= max_devices:
         return job()
     return elsewhere.call(job, devices=max_devices, timeout=timeout)
 

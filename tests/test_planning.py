@@ -93,6 +93,18 @@ def test_512_devices_are_planned_from_a_process_that_has_one():
     assert plan.estimate.temporaries > 0
 
 
+ASLEEP = """
+import planned_models
+from chapter18 import devices, planning
+plan = planning.plan(planned_models.small, mesh={"data": 2}, batch_size=4, loss="mae")
+print(plan.devices, len(devices.use(3)))
+"""
+
+
+def test_a_plan_leaves_jax_asleep():
+    assert run_child(ASLEEP, devices=0).split() == ["2", "3"]
+
+
 def test_a_function_made_here_travels_and_so_does_its_error():
     width = 16
 

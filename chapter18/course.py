@@ -91,8 +91,11 @@ def parameters(notebook, name):
 
 
 @contextlib.contextmanager
-def this_kernel():
-    """Make the kernel name `python3` mean this very Python, whatever kernels the user installed."""
+def this_kernel(**environment):
+    """Make the kernel name `python3` mean this very Python, whatever kernels the user installed.
+
+    Its processes find the variables of `environment` set.
+    """
     spec = {
         "argv": [
             *(sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
@@ -106,6 +109,7 @@ def this_kernel():
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
             # A backend chosen for scripts (say, agg) would keep figures out of the notebook.
             "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+            **environment,
         },
     }
     before = os.environ.get("JUPYTER_PATH")

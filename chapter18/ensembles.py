@@ -11,13 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.special import logsumexp, softmax
-from scipy.stats import rankdata
 
-from chapter18 import simplex
+from chapter18 import means, simplex
 from chapter18.members import check_labels, check_members, check_weights
 
-FLOOR = 1e-15  # probabilities are raised to this before a log, so that one zero is not infinite
 METHODS = ("convex", "nelder-mead", "random", "greedy")
 
 
@@ -66,16 +63,16 @@ def combine(predictions, weights=None, kind="mean", *, power=None, classes=None)
     """
     members = check_members(predictions, classes=classes)
     shares = check_weights(weights, members)
-    if kind not in KINDS:
-        raise ValueError(f"`kind` must be one of {sorted(KINDS)}. Received: kind={kind!r}.")
+    if kind not in means.KINDS:
+        raise ValueError(f"`kind` must be one of {sorted(means.KINDS)}. Received: kind={kind!r}.")
     if kind == "power":
-        return _power(members.probabilities, shares, _check_power(power))
+        return means.power(members.probabilities, shares, means.check_power(power))
     if power is not None:
         raise ValueError(
             f'`power` belongs to kind="power". Received: kind={kind!r}, power={power!r}. '
             "Leave `power` out, or change the kind."
         )
-    return KINDS[kind](members.probabilities, shares)
+    return means.KINDS[kind](members.probabilities, shares)
 
 
 def fit_weights(
@@ -172,7 +169,7 @@ def ambiguity(predictions, y, weights=None, *, classes=None):
     members = check_members(predictions, classes=classes)
     shares = check_weights(weights, members)
     truth = np.eye(members.probabilities[0].shape[1])[check_labels(y, members)]
-    mixture = _mean(members.probabilities, shares)
+    mixture = means.arithmetic(members.probabilities, shares)
 
     def weighted_distance(target):
         return sum(
@@ -184,47 +181,11 @@ def ambiguity(predictions, y, weights=None, *, classes=None):
     )
 
 
-def _mean(arrays, shares):
-    return sum(w * p.astype(float) for w, p in zip(shares, arrays, strict=True))
-
-
-def _geometric(arrays, shares):
-    return softmax(np.tensordot(shares, _logs(arrays), axes=1), axis=1)
-
-
-def _power(arrays, shares, power):
-    # In logs, so that a large or negative power of a tiny probability neither under- nor overflows.
-    raised = power * _logs(arrays)
-    return softmax(logsumexp(raised, axis=0, b=shares[:, None, None]) / power, axis=1)
-
-
-def _rank(arrays, shares):
-    # As float64: newer SciPy ranks float32 in float32, too coarse for many rows.
-    return _mean([rankdata(p.astype(float), axis=0) / len(p) for p in arrays], shares)
-
-
-KINDS = {"mean": _mean, "geometric": _geometric, "power": _power, "rank": _rank}
-
-
-def _logs(arrays):
-    return np.log(np.maximum(np.stack(arrays).astype(float), FLOOR))
-
-
-def _check_power(power):
-    power = 2.0 if power is None else float(power)
-    if not np.isfinite(power) or power == 0:
-        raise ValueError(
-            f"`power` must be finite and not zero. Received: power={power:g}. "
-            'Its limit at zero is kind="geometric".'
-        )
-    return power
-
-
 def _true_class(members, y):
     labels = check_labels(y, members)
     rows = np.arange(len(labels))
     columns = [array[rows, labels] for array in members.probabilities]
-    return np.maximum(np.stack(columns).astype(float), FLOOR)
+    return means.raised(np.stack(columns))
 
 
 def _fingerprint(true_class):
@@ -252,7 +213,7 @@ def _check_unseen(fits, members, true_class):
 
 def _scores(members, weights, true_class, y):
     shares = check_weights(weights, members)
-    chosen = _mean(members.probabilities, shares).argmax(axis=1)
+    chosen = means.arithmetic(members.probabilities, shares).argmax(axis=1)
     return simplex.log_loss(true_class, shares), float(np.mean(chosen == np.asarray(y)))
 
 

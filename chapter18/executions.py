@@ -6,6 +6,7 @@ from typing import NamedTuple
 import keras
 import keras_tuner as kt
 import numpy as np
+from keras_tuner.engine.hyperparameters import Int
 
 
 class Execution(NamedTuple):
@@ -122,6 +123,7 @@ class TrackedHyperModel(kt.HyperModel):
     def build(self, hp):
         if self.run is not None:
             self.run.prepare()
+        _make_whole(hp)
         wrapped = self.wrapped
         model = wrapped.build(hp) if isinstance(wrapped, kt.HyperModel) else wrapped(hp)
         if "tuner/trial_id" in hp.values:
@@ -138,6 +140,13 @@ class TrackedHyperModel(kt.HyperModel):
             kwargs["callbacks"] = self.run.callbacks(kwargs["callbacks"], check=check)
             self.run.fits += 1
         return self.wrapped.fit(hp, model, *args, **kwargs) if own else model.fit(*args, **kwargs)
+
+
+def _make_whole(hp):
+    """Make the values of each `Int` ints: on a log scale Keras Tuner's grid search gives floats."""
+    for name in (parameter.name for parameter in hp.space if isinstance(parameter, Int)):
+        if isinstance(hp.values.get(name), float):
+            hp.values[name] = round(hp.values[name])
 
 
 def build_optimizer(model):

@@ -9,6 +9,9 @@ import nbformat
 from chapter18 import course
 from chapter18.course import CourseError
 
+# Small runs spend their time in the compiler, so it is told not to polish what runs so briefly.
+_QUICK_ENVIRONMENT = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+
 
 class Result(NamedTuple):
     """One notebook's run: its name, wall-clock seconds, and the traceback ("" when it passed)."""
@@ -22,14 +25,15 @@ def run(root, wanted=(), *, given=(), quick=False, out=None):
     """Execute sections into `out` (default `build/`) and return a `Result` for each.
 
     `given` holds `(name, text)` pairs, as typed on the command line; they win over the small
-    parameters of `quick`. Everything is checked before anything runs. Raises `CourseError` for an
-    unknown section, a parameter that no chosen notebook has or whose type differs, and a notebook
-    that is missing or has no parameters. A notebook that fails does not stop the others.
+    parameters of `quick`, which also has JAX compile with little optimization. Everything is
+    checked before anything runs. Raises `CourseError` for an unknown section, a parameter that no
+    chosen notebook has or whose type differs, and a notebook that is missing or has no parameters.
+    A notebook that fails does not stop the others.
     """
     jobs = _jobs(course.sections(root, wanted), given, quick)
     out = out or root / "build"
     out.mkdir(parents=True, exist_ok=True)
-    with course.this_kernel() as kernel:
+    with course.this_kernel(**(_QUICK_ENVIRONMENT if quick else {})) as kernel:
         return [_execute(section, values, out, kernel) for section, values in jobs]
 
 

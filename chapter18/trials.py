@@ -17,8 +17,8 @@ def trials_table(tuner):
     Columns: `trial` (its id), `status`, `score` (mean over the executions), `std` (their sample
     standard deviation, NaN for a single one), `execution_1`, `execution_2`, … (the score of each),
     `best_epoch` (of the best execution, counted from 1), `epochs` and `seconds` (of all executions
-    together), then each hyperparameter under its own name, NaN where it was not active. A
-    hyperparameter named as one of the other columns gets `hp ` before its name.
+    together), then each hyperparameter of the space under its own name, NaN where it was not
+    active. A hyperparameter named as one of the other columns gets `hp ` before its name.
     """
     _require_recording(tuner)
     rows = [_row(tuner, tuner.oracle.trials[name]) for name in tuner.oracle.start_order]
@@ -26,8 +26,9 @@ def trials_table(tuner):
     columns = [f"execution_{number}" for number in range(1, count + 1)]
     fixed = ["trial", "status", "score", "std", *columns, *_LAST_COLUMNS]
     flat = [_flatten(row, columns, fixed) for row in rows]
-    names = dict.fromkeys(name for row in flat for name in row)
-    table = pd.DataFrame(flat, columns=fixed + [name for name in names if name not in fixed])
+    space = [_column(each.name, fixed) for each in tuner.oracle.hyperparameters.space]
+    names = dict.fromkeys([*fixed, *space, *(name for row in flat for name in row)])
+    table = pd.DataFrame(flat, columns=list(names))
     return table.astype({"best_epoch": "Int64", "epochs": "Int64"})
 
 
@@ -124,9 +125,11 @@ def _spread(scores):
 def _flatten(row, columns, fixed):
     flat = {name: value for name, value in row.items() if name not in ("executions", "values")}
     flat |= dict(zip(columns, row["executions"], strict=False))
-    for name, value in row["values"].items():
-        flat[f"hp {name}" if name in fixed else name] = value
-    return flat
+    return flat | {_column(name, fixed): value for name, value in row["values"].items()}
+
+
+def _column(hyperparameter, fixed):
+    return f"hp {hyperparameter}" if hyperparameter in fixed else hyperparameter
 
 
 def _last_failure(tuner):

@@ -23,13 +23,14 @@ def printed(path):
 def test_runs_with_this_python_and_the_given_values(root, tmp_path):
     results = running.run(root, ["1"], given=[("rows", "7"), ("rate", "2")], out=tmp_path)
     assert [(r.name, r.traceback) for r in results] == [("01_first", "")]
-    assert printed(tmp_path / "01_first.ipynb") == ["7", "2.0", "a", sys.executable]
+    assert printed(tmp_path / "01_first.ipynb") == ["7", "2.0", "a", sys.executable, "None"]
 
 
 def test_quick_takes_the_small_parameters_and_a_given_value_wins(root, tmp_path):
     running.run(root, quick=True, given=[("label", "b")], out=tmp_path)
     for name in ("01_first", "02_second"):
-        assert printed(tmp_path / f"{name}.ipynb")[:3] == ["2", "0.5", "b"]
+        rows, rate, label, _, unoptimized = printed(tmp_path / f"{name}.ipynb")
+        assert (rows, rate, label, unoptimized) == ("2", "0.5", "b", "1")
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,16 @@ def test_an_inactive_hyperparameter_is_missing(tmp_path):
     assert set(table["kind"]) == {"plain", "deep"}
 
 
+def test_a_hyperparameter_that_no_trial_had_is_missing_everywhere(tmp_path):
+    hp = kt.HyperParameters()
+    hp.Fixed("kind", "plain")
+    with hp.conditional_scope("kind", ["deep"]):
+        hp.Int("depth", 2, 9)
+    table = tuning.trials_table(search_numbers(tmp_path, [1.0, 2.0], hyperparameters=hp))
+    assert list(table.columns[-2:]) == ["kind", "depth"]
+    assert table["depth"].isna().all()
+
+
 def test_best_takes_completed_finite_trials_only(tmp_path):
     tuner = search_numbers(tmp_path, RESULTS)
     assert [trial.trial_id for trial in tuning.best(tuner, n=2)] == ["1", "0"]

@@ -50,6 +50,17 @@ def test_an_objective_of_another_kind_is_refused(tmp_path):
         make_numbers(tmp_path, objective=3)
 
 
+def test_a_grid_of_doubling_widths_builds_with_integers(tmp_path):
+    def doubling(hp):
+        model = network(hp)
+        hp.Int("width", 2, 8, step=2, sampling="log")
+        return model
+
+    tuner = train(make_network(tmp_path, tuner_class=kt.GridSearch, build=doubling, max_trials=3))
+    widths = [trial.hyperparameters["width"] for trial in tuner.oracle.trials.values()]
+    assert {(width, type(width)) for width in widths} == {(2, int), (4, int), (8, int)}
+
+
 @pytest.mark.parametrize(("seed", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError)])
 def test_a_seed_that_is_not_a_positive_integer_is_refused(tmp_path, seed, error):
     with pytest.raises(error, match=f"positive integer.* Received: {seed}"):

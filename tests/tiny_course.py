@@ -29,6 +29,7 @@ SETUP = """\
 :tags: [setup]
 
 REPOSITORY = ""  # OWNER/NAME
+import os
 import sys
 ```
 
@@ -47,7 +48,7 @@ label = "a"
 
 BODY = """\
 ```{code-cell} ipython3
-print(rows, rate, label, sys.executable)
+print(rows, rate, label, sys.executable, os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS"))
 ```
 
 ```{code-cell} ipython3

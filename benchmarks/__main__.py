@@ -8,14 +8,15 @@ from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"
 
-from benchmarks import ensemble_weights, search
+from benchmarks import ensemble_weights, fused_steps, planning, search
 
 OUT = Path(__file__).parent.parent / "build" / "benchmarks.json"
 
 
 def main():
     """Measure, print and record."""
-    rows = [*ensemble_weights.measure(), *search.measure()]
+    parts = (ensemble_weights, fused_steps, planning, search)
+    rows = [row for part in parts for row in part.measure()]
     print(f"{'benchmark':<44} {'usual, s':>10} {'ours, s':>10} {'ratio':>7}  checked")
     for row in rows:
         print(

@@ -1,0 +1,82 @@
+"""Run code in a fresh Python process that has its own devices, and that cannot outlive its limit.
+
+Importing Keras and JAX costs a child about five seconds, so put many cases into one.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Keras 3.15 gives NumPy 2 an `__array__` without `copy` whenever it saves a variable.
+_THIRD_PARTY = "ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning"
+
+# `-c` puts the working directory, which is ROOT, first on the path; tests/ follows for helpers.
+_STARTER = """\
+import pathlib, runpy, sys
+target, devices = sys.argv[1], int(sys.argv[2])
+sys.argv[:] = [target, *sys.argv[3:]]
+sys.path.insert(1, "tests")
+if devices:
+    from chapter18.devices import use
+    use(devices)
+if target.endswith(".py"):
+    runpy.run_path(target, run_name="__main__")
+else:
+    exec(compile(target, "<child>", "exec"), {"__name__": "__main__"})
+"""
+
+
+def run_child(code_or_path, *args, devices=8, timeout=120, env=None):
+    """Run a scenario in a child process and return what it printed on stdout.
+
+    `code_or_path` is Python source, or the path of a script (a name without a folder is looked up
+    in tests/); `args` become `sys.argv[1:]` as text. The child has `devices` devices, awake before
+    the scenario starts; with `devices=0` it chooses for itself. Its warnings are errors, and `env`
+    adds environment variables to this process's.
+
+    Raises AssertionError, with the end of stderr, when the child exits with anything but 0, and
+    when it needs more than `timeout` seconds: then it and its own children got SIGKILL, because
+    JAX catches SIGTERM.
+    """
+    strict = [sys.executable, "-W", "error", "-W", _THIRD_PARTY]
+    given = [_target(code_or_path), devices, *args]
+    child = subprocess.Popen(
+        [*strict, "-c", _STARTER, *(str(argument) for argument in given)],
+        cwd=ROOT,
+        env=os.environ | {"KERAS_BACKEND": "jax", "MPLBACKEND": "agg"} | (env or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    ending = f"after {timeout} s, killed"
+    try:
+        out, err = child.communicate(timeout=timeout)
+        ending = f"with exit code {child.returncode}"
+    except subprocess.TimeoutExpired:
+        _kill(child)
+        out, err = child.communicate()
+    finally:
+        _kill(child)
+    assert child.returncode == 0, f"The child ended {ending}.\n{out[-2000:]}\n{err[-6000:]}"
+    return out
+
+
+def _target(code_or_path):
+    text = os.fspath(code_or_path)
+    if "\n" in text or not text.endswith(".py"):
+        return text
+    path = Path(text)
+    return str(path if path.parent.name else ROOT / "tests" / path)
+
+
+def _kill(child):
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,105 @@
+"""Train plainly and fused from the same start; print each case and what differs, or "same"."""
+
+import sys
+
+import keras
+import numpy as np
+from keras import layers
+
+from chapter18 import steps
+
+K, BATCH, EPOCHS = 4, 16, 2
+# Two whole groups of 4, then 3 batches of which the last is short.
+ROWS = 10 * BATCH + 8
+
+
+def one_device():
+    return None
+
+
+def data_parallel():
+    return keras.distribution.DataParallel()
+
+
+def model_parallel():
+    mesh = keras.distribution.DeviceMesh((2, 4), ("data", "model"))
+    layout = keras.distribution.LayoutMap(mesh)
+    layout[".*hidden/kernel"] = (None, "model")
+    layout[".*hidden/bias"] = ("model",)
+    layout[".*out/kernel"] = ("model", None)
+    return keras.distribution.ModelParallel(layout_map=layout, batch_dim_name="data")
+
+
+def build(policy="float32", normalise=False, **options):
+    """A small classifier; a fixed seed, because the layers' random numbers must agree too."""
+    keras.utils.set_random_seed(7)
+    keras.config.set_dtype_policy(policy)
+    model = keras.Sequential(
+        [
+            keras.Input((12,)),
+            layers.Dense(16, activation="relu", name="hidden"),
+            *([layers.BatchNormalization(), layers.Dropout(0.5)] if normalise else []),
+            layers.Dense(4, dtype="float32", name="out"),
+        ]
+    )
+    model.compile(
+        keras.optimizers.Adam(0.01, **options),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        weighted_metrics=["accuracy"],
+    )
+    return model
+
+
+MODELS = {
+    "batch_norm_dropout": {"normalise": True, "global_clipnorm": 1.0},
+    "mixed_float16_accumulation": {"policy": "mixed_float16", "gradient_accumulation_steps": 3},
+    "mixed_bfloat16_moving_average": {"policy": "mixed_bfloat16", "use_ema": True},
+}
+DISTRIBUTIONS = {
+    "one_device": one_device,
+    "data_parallel": data_parallel,
+    "model_parallel": model_parallel,
+}
+
+
+def train(case, k):
+    """Return the history and every variable, after fused training unless `k` is None."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(ROWS, 12)).astype("float32")
+    y = rng.integers(0, 4, ROWS)
+    weights = rng.uniform(0.5, 2.0, ROWS).astype("float32")
+    model = build(**MODELS[case])
+    if k:
+        steps.fuse(model, k)
+    history = model.fit(
+        x,
+        y,
+        sample_weight=weights,
+        batch_size=BATCH,
+        epochs=EPOCHS,
+        verbose=0,
+    ).history
+    state = {v.path: np.asarray(v.value) for v in (*model.variables, *model.optimizer.variables)}
+    return history, state
+
+
+def differences(case):
+    (history, state), (fused_history, fused_state) = train(case, None), train(case, K)
+    found = [] if history == fused_history else [f"history {history} {fused_history}"]
+    # The paths of two models differ in their automatic numbers only, never in their order.
+    for (path, plain), fused in zip(state.items(), fused_state.values(), strict=True):
+        if plain.tobytes() != fused.tobytes():
+            found.append(path)
+    return found
+
+
+def main():
+    for name in sys.argv[1:]:
+        for case in MODELS:
+            keras.distribution.set_distribution(DISTRIBUTIONS[name]())
+            print(name, case, differences(case) or "same", flush=True)
+
+
+if __name__ == "__main__":
+    main()

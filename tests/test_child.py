@@ -1,0 +1,44 @@
+"""The helper that other tests trust with their child processes."""
+
+import pytest
+from child import run_child
+
+
+def test_a_child_sees_its_arguments_and_devices():
+    code = "import sys, jax\nprint(sys.argv[1:], jax.device_count())"
+    assert run_child(code, "a", 3, devices=3) == "['a', '3'] 3\n"
+
+
+def test_an_exit_code_and_stderr_are_reported():
+    with pytest.raises(AssertionError, match=r"exit code 3(?s:.*)last words"):
+        run_child("import sys\nprint('last words', file=sys.stderr)\nsys.exit(3)", devices=0)
+
+
+def test_a_warning_is_an_error():
+    with pytest.raises(AssertionError, match="UserWarning: careless"):
+        run_child("import warnings\nwarnings.warn('careless')", devices=0)
+
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "60"])
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_child_and_its_children_are_killed_after_their_time():
+    with pytest.raises(AssertionError, match="after 3 s, killed") as failure:
+        run_child(STUBBORN, devices=0, timeout=3)
+    grandchild = int(str(failure.value).splitlines()[1])
+    assert not is_running(grandchild)
+
+
+def is_running(pid):
+    """A killed orphan may stay as a zombie where nothing reaps it."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

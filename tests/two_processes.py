@@ -1,0 +1,90 @@
+"""Train, evaluate and predict as one of two processes (or alone, with two devices).
+
+`two_processes.py FOLDER [PORT INDEX]` prints, as JSON, the losses, predictions and restored weights
+of each distribution. A process feeds its own rows; where the mesh has `data=1`, all of them.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import jax
+import keras
+import numpy as np
+from jax.experimental import multihost_utils
+
+from chapter18 import checkpoints, mesh, processes
+
+ROWS, BATCH = 32, 8
+KINDS = ("DataParallel", "ModelParallel", "fsdp")
+
+
+def model():
+    return keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(8)])
+
+
+def built(kind, x):
+    if kind == "ModelParallel":
+        return mesh.build(model, x, "megatron", mesh=mesh.make_mesh(data=1, model=2))
+    if kind == "fsdp":
+        return mesh.build(model, x, "fsdp", mesh=mesh.make_mesh(data=2))
+    keras.distribution.set_distribution(keras.distribution.DataParallel(auto_shard_dataset=False))
+    made = model()
+    made(x[:2])
+    return made
+
+
+def share(array, feeders, index):
+    """The rows that feeder `index` passes of each global batch, `(rows / feeders, …)`."""
+    batches = array.reshape(-1, feeders, BATCH // feeders, *array.shape[1:])
+    return batches[:, index].reshape(-1, *array.shape[1:])
+
+
+def predicted(made, x, feeders):
+    """Predictions for all rows of `x`, in their order, in every process."""
+    rows = share(x, feeders, jax.process_index() % feeders)
+    layout = keras.distribution.distribution().get_data_layout(rows.shape).backend_layout
+    outputs, _ = jax.jit(made.stateless_call)(
+        [v.value for v in made.trainable_variables],
+        [v.value for v in made.non_trainable_variables],
+        jax.make_array_from_process_local_data(layout, rows),
+    )
+    outputs = multihost_utils.process_allgather(outputs, tiled=True)
+    fed = np.concatenate([share(np.arange(len(x)), feeders, i) for i in range(feeders)])
+    return outputs[np.argsort(fed)]
+
+
+def run(kind, folder):
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(ROWS, size)).astype("float32") for size in (16, 8))
+    keras.utils.set_random_seed(1)
+    made = built(kind, x)
+    made.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"])
+    feeders = 1 if kind == "ModelParallel" else jax.process_count()
+    own = [share(array, feeders, jax.process_index() % feeders) for array in (x, y)]
+    options = {"batch_size": BATCH // feeders, "verbose": 0}
+    seen = {"loss": made.fit(*own, epochs=2, shuffle=False, **options).history["loss"]}
+    seen["evaluated"] = made.evaluate(*own, **options)
+    seen["predicted"] = predicted(made, x, feeders).tolist()
+    path = Path(folder, f"{kind}.keras")
+    checkpoints.save(made, path)
+    other = {"layout": "columns", "mesh": mesh.make_mesh(data=1, model=2)}
+    restored = checkpoints.restore(path, **({} if kind == "DataParallel" else other))
+    seen["weights"] = [processes.to_host(v).ravel().tolist() for v in restored.weights]
+    keras.distribution.set_distribution(None)
+    return seen
+
+
+def main(folder, port=None, index=None):
+    if port:
+        # With the seed set before, Keras need not agree on one over a deprecated pmap.
+        keras.utils.set_random_seed(1)
+        keras.distribution.initialize(f"127.0.0.1:{port}", 2, int(index))
+        folder = Path(folder, "shared")
+        folder.mkdir(exist_ok=True)
+    print(json.dumps({kind: run(kind, folder) for kind in KINDS}))
+    if port:
+        jax.distributed.shutdown()
+
+
+main(*sys.argv[1:])

@@ -5,6 +5,8 @@ import sys
 
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ.setdefault("MPLBACKEND", "agg")
+# Tests compile much and compute little; the notebooks run as users compile, under nbval.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import pytest
 

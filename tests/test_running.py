@@ -20,7 +20,8 @@ def printed(path):
     return nbformat.read(path, as_version=4).cells[-2].outputs[0].text.split()
 
 
-def test_runs_with_this_python_and_the_given_values(root, tmp_path):
+def test_runs_with_this_python_and_the_given_values(root, tmp_path, monkeypatch):
+    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS")
     results = running.run(root, ["1"], given=[("rows", "7"), ("rate", "2")], out=tmp_path)
     assert [(r.name, r.traceback) for r in results] == [("01_first", "")]
     assert printed(tmp_path / "01_first.ipynb") == ["7", "2.0", "a", sys.executable, "None"]

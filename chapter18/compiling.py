@@ -15,10 +15,10 @@ class Estimate(NamedTuple):
     """What a compiler expects of one step on one device; `compiler` names it.
 
     `temporaries` are bytes that live only during a step: gradients, activations and buffers
-    together; of a TPU only its main memory. `padding` is what this compiler adds to the arrays that stay. `flops` counts the
-    operations, loops with all their trips; `collectives` is a tuple of `Collective`. `refusal` is
-    the compiler's own verdict where the step does not fit the device it compiles for; `flops` and
-    `collectives` are then None.
+    together; of a TPU only its main memory. `padding` is what this compiler adds to the arrays that
+    stay. `flops` counts the operations, loops with all their trips; `collectives` is a tuple of
+    `Collective`. `refusal` is the compiler's own verdict where the step does not fit the device it
+    compiles for; `flops` and `collectives` are then None.
     """
 
     compiler: str

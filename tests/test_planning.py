@@ -76,7 +76,9 @@ print(plan.parameters, plan.parameter_bytes, plan.optimizer_bytes, peak)
 
 
 def test_the_large_model_is_planned_in_little_memory_and_split_to_the_byte():
-    parameters, kernel_bytes, slots, peak = map(int, run_child(BIG).split())
+    # As users compile: an XLA that optimizes little takes a gigabyte more itself.
+    printed = run_child(BIG, env={"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"})
+    parameters, kernel_bytes, slots, peak = map(int, printed.split())
     assert parameters == BOOK == 1_536_072_000
     assert kernel_bytes == 4 * BOOK // 4
     assert slots == 2 * 4 * BOOK // 4 + 8  # two slots each; the iteration and the learning rate

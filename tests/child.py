@@ -11,12 +11,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Keras 3.15 gives NumPy 2 an `__array__` without `copy` whenever it saves a variable.
-_THIRD_PARTY = "ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning"
-
 # `-c` puts the working directory, which is ROOT, first on the path; tests/ follows for helpers.
+# Warnings are what pytest's own options in pyproject.toml make of them.
 _STARTER = """\
-import pathlib, runpy, sys
+import builtins, pathlib, runpy, sys, tomllib, warnings
+options = tomllib.loads(pathlib.Path("pyproject.toml").read_text("utf-8"))["tool"]["pytest"]
+for line in options["ini_options"]["filterwarnings"]:
+    action, message, category = line.split(":") if ":" in line else (line, "", "Warning")
+    warnings.filterwarnings(action, message, getattr(builtins, category))
 target, devices = sys.argv[1], int(sys.argv[2])
 sys.argv[:] = [target, *sys.argv[3:]]
 sys.path.insert(1, "tests")
@@ -35,17 +37,16 @@ def run_child(code_or_path, *args, devices=8, timeout=120, env=None):
 
     `code_or_path` is Python source, or the path of a script (a name without a folder is looked up
     in tests/); `args` become `sys.argv[1:]` as text. The child has `devices` devices, awake before
-    the scenario starts; with `devices=0` it chooses for itself. Its warnings are errors, and `env`
-    adds environment variables to this process's.
+    the scenario starts; with `devices=0` it chooses for itself. Its warnings are errors, but for
+    those that pytest is told to ignore, and `env` adds environment variables to this process's.
 
     Raises AssertionError, with the end of stderr, when the child exits with anything but 0, and
     when it needs more than `timeout` seconds: then it and its own children got SIGKILL, because
     JAX catches SIGTERM.
     """
-    strict = [sys.executable, "-W", "error", "-W", _THIRD_PARTY]
     given = [_target(code_or_path), devices, *args]
     child = subprocess.Popen(
-        [*strict, "-c", _STARTER, *(str(argument) for argument in given)],
+        [sys.executable, "-c", _STARTER, *(str(argument) for argument in given)],
         cwd=ROOT,
         env=os.environ | {"KERAS_BACKEND": "jax", "MPLBACKEND": "agg"} | (env or {}),
         stdin=subprocess.DEVNULL,

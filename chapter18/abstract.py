@@ -2,6 +2,7 @@
 
 import concurrent.futures
 
+import jax
 import keras
 
 
@@ -67,6 +68,11 @@ def isolated(function):
         return fresh_thread.submit(run).result()
 
 
+def narrowed(dtype):
+    """Return the name of what JAX makes of `dtype`: 64 bits become 32 unless told otherwise."""
+    return jax.dtypes.canonicalize_dtype(keras.backend.standardize_dtype(dtype)).name
+
+
 def _tensor(leaf):
     if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
         raise TypeError(
@@ -74,7 +80,7 @@ def _tensor(leaf):
             f"Received: {type(leaf).__name__}. "
             "Pass an array, or a list or dict of arrays, for example x_train[:8]."
         )
-    return keras.KerasTensor(leaf.shape, keras.backend.standardize_dtype(leaf.dtype))
+    return keras.KerasTensor(leaf.shape, narrowed(leaf.dtype))
 
 
 def _called(build, inputs):

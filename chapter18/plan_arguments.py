@@ -6,7 +6,7 @@ import re
 
 import keras
 
-from chapter18 import training_state
+from chapter18 import abstract, training_state
 
 _TOPOLOGY = re.compile(r"[\w-]+:(\d+(?:x\d+)+)")
 
@@ -93,8 +93,7 @@ def _shapes(batch, batch_size):
                 "A sample is a batch of arrays, as the model is called with. "
                 f"Received: {type(leaf).__name__}. Pass for example x_train[:8]."
             )
-        dtype = keras.backend.standardize_dtype(leaf.dtype)
-        return training_state.Shape((batch_size, *leaf.shape[1:]), dtype)
+        return training_state.Shape((batch_size, *leaf.shape[1:]), abstract.narrowed(leaf.dtype))
 
     return keras.tree.map_structure(shape, batch)
 

@@ -22,7 +22,8 @@ def gathered(variables):
     """While open, reading one of `variables` gives all of it; every process must open this."""
     spread = [v for v in variables if not v.value.is_fully_addressable]
     parts = [v.value for v in spread]
-    wholes = [to_host(v) for v in spread]
+    # Older NumPy arrays turn into float64 when Keras saves them; JAX's keep their dtype.
+    wholes = [jax.device_put(to_host(v), jax.local_devices()[0]) for v in spread]
     try:
         # Assigning would split the value again, and inside a StatelessScope Keras cannot save.
         for variable, whole in zip(spread, wholes, strict=True):

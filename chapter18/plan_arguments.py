@@ -74,7 +74,7 @@ def check_target(target, sizes):
         raise ImportError(
             "Compiling for a TPU without one needs its compiler, libtpu. "
             f"Received: target={target!r}, and no libtpu is installed. "
-            "Install it with: pip install 'chapter18[tpu-plan]'."
+            "Install it with: pip install '.[tpu-plan]' in the course's folder."
         )
 
 

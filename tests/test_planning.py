@@ -189,7 +189,7 @@ def test_a_target_of_another_size_is_refused(target):
 
 def test_a_target_without_its_compiler_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(ImportError, match=r"pip install 'chapter18\[tpu-plan\]'"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[tpu-plan\]' in the course's folder"):
         planning.plan(planned_models.small, mesh={"data": 8}, batch_size=8, target="v5e:2x4")
 
 

@@ -27,7 +27,7 @@ def trained(*data):
 @pytest.mark.filterwarnings("ignore")
 def test_a_cached_and_prefetched_pipeline_reads_once_and_trains_as_arrays_do():
     tf = pytest.importorskip(
-        "tensorflow", reason="tf.data is optional: pip install 'chapter18[tfdata]'"
+        "tensorflow", reason="tf.data is optional: pip install '.[tfdata]'"
     )
     x = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
     y = np.ones((20, 2), "float32")

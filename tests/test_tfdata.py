@@ -26,9 +26,7 @@ def trained(*data):
 # TensorFlow's own imports warn on a new Python or NumPy; the course cannot mend them.
 @pytest.mark.filterwarnings("ignore")
 def test_a_cached_and_prefetched_pipeline_reads_once_and_trains_as_arrays_do():
-    tf = pytest.importorskip(
-        "tensorflow", reason="tf.data is optional: pip install '.[tfdata]'"
-    )
+    tf = pytest.importorskip("tensorflow", reason="tf.data is optional: pip install '.[tfdata]'")
     x = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
     y = np.ones((20, 2), "float32")
     reads = []

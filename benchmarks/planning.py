@@ -10,17 +10,17 @@ from benchmarks.rows import Row
 
 _LIMIT_SECONDS = 5.0
 _CHILD = """
-import json, resource, sys, time
+import json, sys, time
 import keras
 from benchmarks import planning
+from benchmarks.memory import peak_bytes
 from chapter18 import devices, mesh
 devices.use(8)
 grid = mesh.make_mesh(data=2, model=4)
 start = time.perf_counter()
 answer = getattr(planning, sys.argv[1])(grid)
 seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps([seconds, peak, answer]))
+print(json.dumps([seconds, peak_bytes() / 1e6, answer]))
 """
 
 
@@ -148,5 +148,5 @@ def _in_child(name):
 if __name__ == "__main__":
     os.environ["KERAS_BACKEND"] = "jax"
     if importlib.util.find_spec("libtpu") is None:
-        sys.exit("Comparing two compilers needs libtpu: pip install 'chapter18[tpu-plan]'")
+        sys.exit("Comparing two compilers needs libtpu: pip install '.[tpu-plan]', here")
     compare_compilers()

@@ -1,5 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
+# Two test files, or two notebooks, at a time: much of a run is compiling, on one core.
+IN_PAIRS := -n 2 --dist loadfile
 
 .PHONY: course quick lab test bench build
 
@@ -16,9 +18,9 @@ test: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m chapter18 build --check
-	$(BIN)/python -m pytest
-	$(BIN)/python -m pytest --nbval-lax --nbval-current-env notebooks
-	$(BIN)/python -m chapter18 run --quick --out build/quick
+	$(BIN)/python -m pytest $(IN_PAIRS)
+	$(BIN)/python -m pytest $(IN_PAIRS) --nbval-lax --nbval-current-env notebooks
+	ls notebooks/source | sed 's/\.md$$//' | xargs -P 2 -n 1 $(BIN)/python -m chapter18 run --quick --out build/quick
 
 bench: .venv/course
 	$(BIN)/python -m benchmarks

@@ -3,18 +3,52 @@
 import contextlib
 
 import jax
+import keras
 import numpy as np
 from jax.experimental import multihost_utils
 
 
 def to_host(variable):
     """Return a variable's whole value as a NumPy array; every process must call this."""
-    value = variable.value
+    return _whole(variable.value)
+
+
+def _whole(value):
     if value.is_fully_addressable:
         return np.asarray(value)
     if value.is_fully_replicated:
         return np.asarray(value.addressable_data(0))
     return np.asarray(multihost_utils.process_allgather(value, tiled=True))
+
+
+def predict(model, x):
+    """Return the model's predictions for one global batch, NumPy, in every process.
+
+    `x`: this process's rows of the batch, an array `(rows, …)` or a nest of them; all processes
+    pass equally many, and call this together. Where they share the batch (DataParallel, or a mesh
+    whose data axis spans them), the result has the rows of process 0, then those of process 1, and
+    so on; where they only share the model, all pass the same rows, and get as many.
+
+    Keras' own `predict` cannot fetch what lies on another process's devices.
+    Raises RuntimeError without a distribution, which says how the batch lies on the devices.
+    """
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        raise RuntimeError(
+            "Processes predict together under a distribution. Received: none. "
+            "Set one before the model is built, or call model.predict."
+        )
+
+    def placed(rows):
+        layout = distribution.get_data_layout(rows.shape).backend_layout
+        return jax.make_array_from_process_local_data(layout, np.asarray(rows))
+
+    outputs, _ = jax.jit(model.stateless_call)(
+        [v.value for v in model.trainable_variables],
+        [v.value for v in model.non_trainable_variables],
+        jax.tree.map(placed, x),
+    )
+    return jax.tree.map(_whole, outputs)
 
 
 @contextlib.contextmanager

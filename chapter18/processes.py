@@ -1,11 +1,14 @@
 """Read and write a model that several processes hold together."""
 
 import contextlib
+import weakref
 
 import jax
 import keras
 import numpy as np
 from jax.experimental import multihost_utils
+
+_predict_steps = weakref.WeakKeyDictionary()
 
 
 def to_host(variable):
@@ -43,12 +46,18 @@ def predict(model, x):
         layout = distribution.get_data_layout(rows.shape).backend_layout
         return jax.make_array_from_process_local_data(layout, np.asarray(rows))
 
-    outputs, _ = jax.jit(model.stateless_call)(
-        [v.value for v in model.trainable_variables],
-        [v.value for v in model.non_trainable_variables],
-        jax.tree.map(placed, x),
-    )
-    return jax.tree.map(_whole, outputs)
+    groups = model.trainable_variables, model.non_trainable_variables
+    state = tuple([v.value for v in variables] for variables in groups)
+    return jax.tree.map(_whole, _predict_step(model)(state, (jax.tree.map(placed, x),)))
+
+
+def _predict_step(model):
+    """The model's jitted prediction, made once."""
+    if model not in _predict_steps:
+        # The step must not keep alive the model that it is remembered for.
+        proxy = weakref.proxy(model)
+        _predict_steps[model] = jax.jit(lambda state, batch: proxy.predict_step(state, batch)[0])
+    return _predict_steps[model]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,128 @@
+"""Which layers of a model Keras can quantize, which a filter names, and why the rest is skipped."""
+
+import difflib
+import re
+from typing import NamedTuple
+
+import keras
+
+from chapter18 import model_copies
+
+
+class Candidate(NamedTuple):
+    """A layer with parameters of its own: where it stands among all, and why it is skipped.
+
+    `obstacle` is empty when Keras can quantize the layer.
+    """
+
+    index: int
+    layer: keras.layers.Layer
+    path: str
+    obstacle: str
+
+
+def candidates(model):
+    """Return a `Candidate` for each layer of `model` with parameters of its own, in their order."""
+    order = {id(weight): place for place, weight in enumerate(model.weights)}
+    found = [
+        Candidate(index, layer, layer.path or layer.name, _obstacle(layer))
+        for index, layer in enumerate(model_copies.flat_layers(model))
+        if own_weights(layer)
+    ]
+    return sorted(found, key=lambda each: order[id(own_weights(each.layer)[0])])
+
+
+def own_weights(layer):
+    """Return the weights of `layer` that belong to none of the layers inside it."""
+    inner = {id(w) for each in model_copies.flat_layers(layer)[1:] for w in each.weights}
+    return [weight for weight in layer.weights if id(weight) not in inner]
+
+
+def choose(model, filters=None):
+    """Return the `index` of every layer to quantize: those that Keras can, and `filters` names.
+
+    `filters` is a regular expression or a list of them, searched for in the layer's path
+    (`model/block/dense`), or a callable from a layer to a bool; None names all.
+
+    Raises ValueError when the model is quantized already, when it has nothing to quantize, and
+    when a filter names no layer that can be quantized.
+    """
+    every = candidates(model)
+    _check_float(model)
+    able = [each for each in every if not each.obstacle]
+    if not able:
+        kinds = sorted({type(each.layer).__name__ for each in every})
+        raise ValueError(
+            "Keras quantizes Dense, EinsumDense, Embedding and ReversibleEmbedding, and no "
+            f"subclass of them. Received: {model.name!r}, whose parameters are in {kinds}. "
+            "Keep this model in floating point."
+        )
+    if filters is None:
+        return [each.index for each in able]
+    if filters in ([], ()):
+        raise _names_none(filters, able)
+    named = {index for rule in _as_list(filters) for index in _named(rule, able)}
+    return [each.index for each in able if each.index in named]
+
+
+def _obstacle(layer):
+    if len(model_copies.flat_layers(layer)) > 1:
+        return "holds other layers, and these parameters itself"
+    kind = type(layer)
+    owner = next(each for each in kind.__mro__ if "quantize" in vars(each))
+    if owner is keras.layers.Layer:
+        return f"Keras cannot quantize {kind.__name__}"
+    if owner is not kind and model_copies.is_from_keras(owner):
+        return f"is a subclass of {owner.__name__}, which Keras leaves alone"
+    return ""
+
+
+def _check_float(model):
+    for layer in model_copies.flat_layers(model):
+        if layer.quantization_mode is not None:
+            raise ValueError(
+                "A model is quantized once, from floating point. "
+                f"Received: {model.name!r}, whose layer {layer.path or layer.name!r} is "
+                f"{layer.dtype_policy.name!r} already. Quantize a copy of the float model."
+            )
+
+
+def _as_list(filters):
+    rules = list(filters) if isinstance(filters, list | tuple) else [filters]
+    for rule in rules:
+        if not isinstance(rule, str) and not callable(rule):
+            raise TypeError(
+                "A filter is a regular expression, a list of them, or a callable. "
+                f"Received: {rule!r}. Write for example 'block_1/' or "
+                "lambda layer: layer.name != 'table'."
+            )
+    return rules
+
+
+def _named(rule, able):
+    try:
+        names = [each.index for each in able if _matches(rule, each)]
+    except re.error as error:
+        raise ValueError(
+            "A filter is a valid regular expression. "
+            f"Received: {rule!r}: {error}. Escape what is meant literally with re.escape."
+        ) from error
+    if names:
+        return names
+    raise _names_none(rule, able)
+
+
+def _names_none(rule, able):
+    paths = [each.path for each in able]
+    text = rule if isinstance(rule, str) else ""
+    near = difflib.get_close_matches(text, paths, n=3, cutoff=0.0) if text else paths[:3]
+    return ValueError(
+        "A filter names at least one layer that can be quantized, by its path. "
+        f"Received: {rule!r}, which names none. The nearest paths are {near}."
+    )
+
+
+def _matches(rule, candidate):
+    if callable(rule):
+        return bool(rule(candidate.layer))
+    return re.search(rule, candidate.path) is not None

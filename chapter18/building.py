@@ -150,7 +150,8 @@ def _execute(notebook, name):
             client.execute()
         except Exception as error:  # a failed cell, or a kernel that died
             raise CourseError(
-                f"Every cell of a built notebook runs. Received, in {name}:\n{error}"
+                "Every cell of a built notebook runs. "
+                f"Received, in {name}:\n{type(error).__name__}: {error}"
             ) from error
     for cell in _code(notebook):
         cell.metadata.pop("execution", None)

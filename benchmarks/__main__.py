@@ -8,19 +8,27 @@ from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"
 
-from benchmarks import ensemble_weights, fused_steps, planning, search
+from benchmarks import (
+    ensemble_weights,
+    fused_steps,
+    loss_scale_watch,
+    planning,
+    quantization,
+    search,
+)
 
 OUT = Path(__file__).parent.parent / "build" / "benchmarks.json"
 
 
 def main():
     """Measure, print and record."""
-    parts = (ensemble_weights, fused_steps, planning, search)
+    parts = (ensemble_weights, fused_steps, planning, loss_scale_watch, quantization, search)
     rows = [row for part in parts for row in part.measure()]
-    print(f"{'benchmark':<44} {'usual, s':>10} {'ours, s':>10} {'ratio':>7}  checked")
+    print("seconds, unless the name says otherwise")
+    print(f"{'benchmark':<52} {'usual':>10} {'ours':>10} {'ratio':>7}  checked")
     for row in rows:
         print(
-            f"{row.name:<44} {row.baseline_seconds:>10.4f} {row.ours_seconds:>10.4f} "
+            f"{row.name:<52} {row.baseline_seconds:>10.4f} {row.ours_seconds:>10.4f} "
             f"{row.ratio:>6.2f}x  {row.note}"
         )
     OUT.parent.mkdir(exist_ok=True)

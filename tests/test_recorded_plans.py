@@ -51,6 +51,19 @@ def test_the_recording_of_section_5_is_whole():
     assert json.loads(recorded_plans.dumps(recording))["script"].startswith("benchmarks/")
 
 
+def test_the_recording_of_section_7_is_whole():
+    recording = recorded_plans.load("mixed_v5e_plan")
+    assert {"keras", "jax", "libtpu"} <= set(recording.versions)
+    assert set(recording.plans) == {"float32", "mixed_bfloat16", "mixed_float16"}
+    # 784 → 2048 → 2048 → 2048 → 10, by hand; the weights are float32 under every policy.
+    parameters = 785 * 2048 + 2 * 2049 * 2048 + 2049 * 10
+    for name, plan in recording.plans.items():
+        assert plan.policy == name
+        assert plan.parameter_bytes == 4 * parameters
+        assert plan.estimate.compiler.startswith("XLA for TPU v5")
+
+
 def test_an_unknown_recording_is_refused_with_those_there_are():
-    with pytest.raises(ValueError, match=r"Received: 'v9_plan'. There are \['v5e_plan'\]"):
+    known = r"\['mixed_v5e_plan', 'v5e_plan'\]"
+    with pytest.raises(ValueError, match=f"Received: 'v9_plan'. There are {known}"):
         recorded_plans.load("v9_plan")

@@ -1,0 +1,57 @@
+"""Record what section 7's training step needs on a TPU v5e under each dtype policy.
+
+The steps are compiled by the TPU's own compiler, which needs no TPU; section 7 reads the record
+where that compiler is not installed. Takes about a minute.
+
+    pip install '.[tpu-plan]' && python benchmarks/record_mixed_plan.py
+"""
+
+import datetime
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+os.environ["KERAS_BACKEND"] = "jax"
+
+import keras
+from keras import layers
+
+from chapter18 import planning, recorded_plans
+
+TARGET = "v5e:2x4"
+POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+RECORD = Path(__file__).parents[1] / "chapter18" / "data" / "mixed_v5e_plan.json"
+
+
+def wide():
+    """The classifier of section 7 with three hidden layers of 2,048 units."""
+    hidden = [layers.Dense(2048, activation="relu") for _ in range(3)]
+    return keras.Sequential([keras.Input((784,)), *hidden, layers.Dense(10, dtype="float32")])
+
+
+def main():
+    """Plan, print and write the record."""
+    plans = {
+        policy: planning.plan(
+            wide,
+            mesh={"data": 8},
+            batch_size=8 * 16_384,
+            policy=policy,
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            target=TARGET,
+        )
+        for policy in POLICIES
+    }
+    for plan in plans.values():
+        print(plan)
+    recording = recorded_plans.Recording(
+        plans=plans,
+        date=datetime.date.today().isoformat(),
+        versions={name: version(name) for name in ("keras", "jax", "jaxlib", "libtpu")},
+        script="benchmarks/record_mixed_plan.py",
+    )
+    RECORD.write_text(recorded_plans.dumps(recording), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

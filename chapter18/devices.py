@@ -8,6 +8,7 @@ import sys
 from chapter18.accelerators import count_accelerators
 
 _KERAS_FLOOR = (3, 15)
+_NO_XNNPACK = "--xla_cpu_use_xnnpack=false"
 _PLUGINS = {"gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin"), "tpu": ("libtpu",)}
 
 __all__ = ["count_accelerators", "describe", "is_awake", "use"]
@@ -18,8 +19,10 @@ def use(n: int) -> list:
     """Give this process `n` devices and return them (a list of `jax.Device`).
 
     They are accelerators when there are enough of them, else `n` simulated CPU devices. JAX wakes
-    here, so call this before anything that computes. On JAX 0.9 to 0.11, where simulated devices
-    deadlock, XLA's thread pool is widened first, and one line says so.
+    here, so call this before anything that computes. Two faults of JAX on a CPU are guarded
+    against, each with one line that says so: on 0.9 to 0.11 simulated devices deadlock, so XLA's
+    thread pool is widened; before 0.8.2 XNNPACK multiplies by stale copies of donated weights, so
+    that wide layers train wrongly, and it is switched off.
 
     Raises ValueError if `n` is not a positive integer, RuntimeError if JAX already runs with other
     devices or if Keras was imported too early (with another backend, or a version below 3.15).
@@ -119,10 +122,15 @@ def _simulate(n, awake):
     import jax
 
     deadlocks = n > 1 and (0, 9) <= jax.__version_info__[:2] < (0, 12)
+    trains_wrongly = jax.__version_info__ < (0, 8, 2)
     if awake:
-        if deadlocks and not _awake_with_guard:
+        if (deadlocks and not _awake_with_guard) or (trains_wrongly and not _without_xnnpack()):
             raise _too_late(f"JAX {jax.__version__} is awake without the guard it needs", n)
         return
+    if trains_wrongly and not _without_xnnpack():
+        flags = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{flags} {_NO_XNNPACK}".strip()
+        print(f"JAX {jax.__version__} can train wrongly on a CPU: guarded, XNNPACK is off.")
     # This order: once JAX is awake the count refuses to change, the platform is ignored silently.
     jax.config.update("jax_num_cpu_devices", n)
     jax.config.update("jax_platforms", "cpu")
@@ -130,6 +138,11 @@ def _simulate(n, awake):
         _wake_with_guard(max(32, 4 * n))
         _awake_with_guard = True
         print(f"JAX {jax.__version__} can deadlock on simulated devices: guarded by more threads.")
+
+
+def _without_xnnpack():
+    """Whether XLA is told to leave XNNPACK alone; it reads its flags once, as JAX wakes."""
+    return _NO_XNNPACK in os.environ.get("XLA_FLAGS", "")
 
 
 def _wake_with_guard(threads):

@@ -2,11 +2,15 @@
 
 import os
 import sys
+from importlib.metadata import version
 
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ.setdefault("MPLBACKEND", "agg")
 # Tests compile much and compute little; the notebooks run as users compile, under nbval.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# What devices.use does where JAX trains wrongly on a CPU; most tests do without it.
+if tuple(int(part) for part in version("jax").split(".")[:3]) < (0, 8, 2):
+    os.environ["XLA_FLAGS"] = "--xla_cpu_use_xnnpack=false"
 
 import pytest
 

@@ -1,6 +1,7 @@
 """Meshes, rules, schemes and models built into them; the work of eight devices is in a child."""
 
 import concurrent.futures
+import gc
 import json
 import re
 import socket
@@ -333,11 +334,12 @@ def test_a_refused_build_leaves_nothing_behind(case):
     three = mesh.make_mesh(data=1, model=3, devices=DEVICES[:3])
     before = keras.distribution.DataParallel()
     keras.distribution.set_distribution(before)
+    gc.collect()  # what earlier tests left behind may not go in between
     arrays = len(jax.live_arrays())
     with pytest.raises(ValueError, match=message):
         mesh.build(huge, np.zeros((1, 50_000)), layout, mesh=three)
     assert keras.distribution.distribution() is before
-    assert len(jax.live_arrays()) == arrays
+    assert len(jax.live_arrays()) <= arrays
 
 
 def test_errors_of_build_come_through_unchanged():

@@ -290,7 +290,7 @@ def test_slots_can_be_made_without_arrays():
         before = len(jax.live_arrays())
         with abstract.scope():
             optimizer.build(model.trainable_variables)
-        assert len(jax.live_arrays()) == before
+        assert len(jax.live_arrays()) <= before
         return [v.shape for v in optimizer.variables]
 
     assert abstract.build(huge, None, slots).count((50_000, 50_000)) == 2

@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: course quick lab test bench build
+.PHONY: course quick lab test bench build site
 
 course: .venv/course
 	$(BIN)/python -m chapter18 run
@@ -25,6 +25,9 @@ bench: .venv/course
 
 build: .venv/course
 	$(BIN)/python -m chapter18 build
+
+site: .venv/course
+	$(BIN)/python -m chapter18 html --out build/site
 
 # One mark for each set of extras; a failed installation leaves none, so the next run repeats it.
 .venv/course .venv/test: .venv/%: pyproject.toml

@@ -23,7 +23,7 @@ def test_importing_the_package_wakes_neither_keras_nor_jax():
     assert done.stdout.strip() == "set()"
 
 
-def test_the_wheel_holds_every_module_and_the_data(tmp_path):
+def test_the_wheel_holds_every_module_the_data_and_the_site(tmp_path):
     # Built from a copy, because setuptools leaves its own files beside what it builds.
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
@@ -37,7 +37,8 @@ def test_the_wheel_holds_every_module_and_the_data(tmp_path):
     (wheel,) = tmp_path.glob("chapter18-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     package = ROOT / "chapter18"
-    files = [*package.glob("*.py"), *(p for p in (package / "data").iterdir() if p.is_file())]
+    beside = [p for folder in ("data", "site") for p in (package / folder).iterdir() if p.is_file()]
+    files = [*package.glob("*.py"), *beside]
     assert {path.relative_to(ROOT).as_posix() for path in files} <= names
     assert "chapter18/data/mnist.npz" in names
 

@@ -90,13 +90,13 @@ def _read(section):
 def _edition(name, notebook, language, anchors):
     kept, twin = [], None
     for cell in notebook.cells:
-        persian = _is_persian(cell)
         if cell.cell_type == "markdown":
-            twin = twin if persian else cell.id
+            persian = _is_persian(cell)
+            # One id for both twins, so that a reader can change the language at the same place.
+            cell.id = (persian and twin) or cell.id
+            twin = None if persian else cell.id
             if persian != (language == "fa"):
                 continue
-            # One id for both twins, so that a reader can change the language at the same place.
-            cell.id = twin or cell.id
             cell.source = _with_links(cell.source, f"{name}.ipynb", anchors)
         kept.append(cell)
     notebook.cells = kept

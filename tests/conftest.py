@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ.setdefault("MPLBACKEND", "agg")
@@ -9,6 +10,15 @@ os.environ.setdefault("MPLBACKEND", "agg")
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import pytest
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The folder of the course's site, written once for all tests that read it."""
+    from chapter18 import website
+
+    root = Path(__file__).parent.parent
+    return website.write(root, out=tmp_path_factory.mktemp("site")).parent
 
 
 @pytest.fixture(autouse=True)

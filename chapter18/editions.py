@@ -98,6 +98,8 @@ def _edition(name, notebook, language, anchors):
             if persian != (language == "fa"):
                 continue
             cell.source = _with_links(cell.source, f"{name}.ipynb", anchors)
+        elif "alt" in cell.metadata:
+            cell.metadata.alt = cell.metadata.alt[language]
         kept.append(cell)
     notebook.cells = kept
     notebook.metadata.chapter18["language"] = language

@@ -24,6 +24,10 @@ def prose(notebook):
     return [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
 
 
+def described(notebook):
+    return [cell.metadata for cell in code(notebook) if "alt" in cell.metadata]
+
+
 @pytest.fixture
 def root(tmp_path):
     return write_course(tmp_path / "course")
@@ -39,6 +43,9 @@ def test_an_edition_keeps_the_code_and_one_language(section, language):
     built = read(section.notebook)
     ((name, edition),) = editions.editions(cells.ROOT, [section.name], language=language)
     assert name == section.name
+    assert [cell.pop("alt") for cell in described(edition)] == [
+        cell.pop("alt")[language] for cell in described(built)
+    ]
     assert code(edition) == code(built)
     assert "parameters" in code(edition)[1].metadata.tags
     texts = [text for text in prose(built) if cells.is_persian(text) == (language == "fa")]

@@ -1,7 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
+# Two test files, or two notebooks, at a time: much of a run is compiling, on one core.
+IN_PAIRS := -n 2 --dist loadfile
 
-.PHONY: course quick lab test bench build site
+.PHONY: course quick lab test unit smoke bench build site
 
 course: .venv/course
 	$(BIN)/python -m chapter18 run
@@ -19,9 +21,16 @@ test: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m chapter18 build --check
-	$(BIN)/python -m pytest
-	$(BIN)/python -m pytest --nbval-lax --nbval-current-env notebooks
-	$(BIN)/python -m chapter18 run --quick --out build/quick
+	$(MAKE) unit
+	$(BIN)/python -m pytest $(IN_PAIRS) --nbval-lax --nbval-current-env notebooks
+	$(MAKE) smoke
+
+# What .ci/run repeats with other versions: make unit smoke BIN=…
+unit:
+	$(BIN)/python -m pytest $(IN_PAIRS)
+
+smoke:
+	ls notebooks/source | cut -c 1-2 | xargs -P 2 -n 1 $(BIN)/python -m chapter18 run --quick --out build/quick
 
 bench: .venv/course
 	$(BIN)/python -m benchmarks

@@ -91,7 +91,8 @@ def replicas():
         raise RuntimeError(
             "Batches are planned within one process. "
             f"Received: a run of {jax.process_count()} processes. "
-            "There, give every process equally many rows and use Keras' own methods."
+            "There, give every process equally many rows of fit and evaluate, and predict with "
+            "processes.predict."
         )
     distribution = keras.distribution.distribution()
     return 1 if distribution is None else distribution.num_model_replicas

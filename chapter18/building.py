@@ -1,8 +1,11 @@
 """Build notebooks from their text: MyST sources in, executed and normalised `.ipynb` out."""
 
+import ast
 import hashlib
+import io
 import re
 import tempfile
+import tokenize
 from pathlib import Path
 
 import jupytext
@@ -19,9 +22,9 @@ REPOSITORY = re.compile(r'^REPOSITORY = ".*?"', re.MULTILINE)
 def build(root, wanted=(), *, force=False):
     """Bring the notebooks of the sections up to their sources; yield `(name, what was done)`.
 
-    A notebook is executed again only when its code, or a module of `chapter18` that it uses, has
-    changed (or with `force`); new prose around unchanged code keeps the outputs. Where nothing
-    changed, the file stays identical to the byte. Raises `CourseError` when a cell fails.
+    A notebook is executed again only when its code, or the code of a module of `chapter18` that it
+    uses, has changed (or with `force`); new prose, comments and docstrings keep the outputs. Where
+    nothing changed, the file stays identical to the byte. Raises `CourseError` when a cell fails.
     """
     for section in course.sections(root, wanted):
         fresh = assemble(section.source)
@@ -89,8 +92,21 @@ def _digest(notebook):
     code = "\n\n".join(REPOSITORY.sub("REPOSITORY", cell.source) for cell in _code(notebook))
     digest = hashlib.sha256(code.encode())
     for module in _modules(code, set()):
-        digest.update((PACKAGE / f"{module}.py").read_bytes())
+        digest.update(_what_runs((PACKAGE / f"{module}.py").read_text(encoding="utf-8")).encode())
     return digest.hexdigest()[:16]
+
+
+def _what_runs(text):
+    """The module's text without comments, docstrings and blank lines, which change no output."""
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def _modules(code, found):

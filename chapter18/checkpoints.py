@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import zipfile
+import zlib
 from pathlib import Path
 
 import keras
@@ -113,10 +114,13 @@ def _read(path):
         )
     try:
         with zipfile.ZipFile(path) as archive:
-            if archive.testzip() is None and manifests.NAME in archive.namelist():
+            damaged = archive.testzip()
+            if damaged is not None:
+                raise zipfile.BadZipFile(f"{damaged} is damaged")
+            if manifests.NAME in archive.namelist():
                 config = json.loads(archive.read("config.json"))
                 return config, manifests.Manifest.from_json(archive.read(manifests.NAME))
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"A checkpoint is a whole file. {received}, which is torn or no .keras file: {error}. "
             "Take another copy of it."

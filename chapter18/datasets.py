@@ -39,3 +39,52 @@ def load_mnist():
 
 def _pixels(images):
     return images.astype("float32") / np.float32(255)
+
+
+class Hafez(NamedTuple):
+    """The ghazals of Hafez: `text`, one hemistich a line, and the sorted `alphabet` it uses.
+
+    A character's code is its place in the alphabet.
+    """
+
+    text: str
+    alphabet: str
+
+    def encode(self, text):
+        """Return the codes of the characters of `text`, int32 `(characters,)`.
+
+        Raises ValueError for a character that is not in the alphabet.
+        """
+        codes = {letter: code for code, letter in enumerate(self.alphabet)}
+        strangers = sorted(set(text) - set(codes))
+        if strangers:
+            raise ValueError(
+                "Text is encoded with the alphabet of the ghazals. "
+                f"Received: {', '.join(map(repr, strangers))}. "
+                f"Use only these characters: {self.alphabet!r}."
+            )
+        return np.array([codes[letter] for letter in text], "int32")
+
+    def decode(self, codes):
+        """Return the text that the whole numbers `codes` `(characters,)` stand for.
+
+        Raises ValueError for a number that is no place in the alphabet.
+        """
+        codes = np.asarray(codes)
+        if codes.size and not 0 <= codes.min() <= codes.max() < len(self.alphabet):
+            raise ValueError(
+                "A code is a place in the alphabet. "
+                f"Received: codes from {codes.min()} to {codes.max()}. "
+                f"Pass whole numbers from 0 to {len(self.alphabet) - 1}."
+            )
+        return "".join(self.alphabet[code] for code in codes)
+
+
+def load_hafez():
+    """Return the ghazals of Hafez as a `Hafez`: 495 poems, a blank line between two of them.
+
+    Poems: Shams al-Din Muhammad Hafez of Shiraz, 14th century, public domain; the source of this
+    typing is named in `chapter18/data/LICENSE-DATA.md`.
+    """
+    text = (resources.files("chapter18") / "data" / "hafez.txt").read_text(encoding="utf-8")
+    return Hafez(text, "".join(sorted(set(text))))

@@ -59,6 +59,15 @@ def check_batch(batch_size, replicas):
         )
 
 
+def check_counts(**counts):
+    for name, number in counts.items():
+        if not _is_count(number):
+            raise ValueError(
+                "Batches and devices are counted in positive integers. "
+                f"Received: {name}={number!r}. Pass 1 or more."
+            )
+
+
 def check_target(target, sizes):
     match = _TOPOLOGY.fullmatch(target)
     chips = math.prod(int(n) for n in match[1].split("x")) if match else None

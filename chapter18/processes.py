@@ -1,20 +1,63 @@
 """Read and write a model that several processes hold together."""
 
 import contextlib
+import weakref
 
 import jax
+import keras
 import numpy as np
 from jax.experimental import multihost_utils
+
+_predict_steps = weakref.WeakKeyDictionary()
 
 
 def to_host(variable):
     """Return a variable's whole value as a NumPy array; every process must call this."""
-    value = variable.value
+    return _whole(variable.value)
+
+
+def _whole(value):
     if value.is_fully_addressable:
         return np.asarray(value)
     if value.is_fully_replicated:
         return np.asarray(value.addressable_data(0))
     return np.asarray(multihost_utils.process_allgather(value, tiled=True))
+
+
+def predict(model, x):
+    """Return the model's predictions for one global batch, NumPy, in every process.
+
+    `x`: this process's rows of the batch, an array `(rows, …)` or a nest of them; all processes
+    pass equally many, and call this together. Where they share the batch (DataParallel, or a mesh
+    whose data axis spans them), the result has the rows of process 0, then those of process 1, and
+    so on; where they only share the model, all pass the same rows, and get as many.
+
+    Keras' own `predict` cannot fetch what lies on another process's devices.
+    Raises RuntimeError without a distribution, which says how the batch lies on the devices.
+    """
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        raise RuntimeError(
+            "Processes predict together under a distribution. Received: none. "
+            "Set one before the model is built, or call model.predict."
+        )
+
+    def placed(rows):
+        layout = distribution.get_data_layout(rows.shape).backend_layout
+        return jax.make_array_from_process_local_data(layout, np.asarray(rows))
+
+    groups = model.trainable_variables, model.non_trainable_variables
+    state = tuple([v.value for v in variables] for variables in groups)
+    return jax.tree.map(_whole, _predict_step(model)(state, (jax.tree.map(placed, x),)))
+
+
+def _predict_step(model):
+    """The model's jitted prediction, made once."""
+    if model not in _predict_steps:
+        # The step must not keep alive the model that it is remembered for.
+        proxy = weakref.proxy(model)
+        _predict_steps[model] = jax.jit(lambda state, batch: proxy.predict_step(state, batch)[0])
+    return _predict_steps[model]
 
 
 @contextlib.contextmanager

@@ -44,8 +44,10 @@ def smallest_mesh(
     those of `planning.plan`, and so are the errors. Planned in a child process unless JAX has
     `max_devices` devices.
 
-    Raises ValueError when the layout cannot be had on any mesh.
+    Raises ValueError when the layout cannot be had on any mesh, and when `batch_size` or
+    `max_devices` is no positive integer.
     """
+    plan_arguments.check_counts(batch_size=batch_size, max_devices=max_devices)
     device = hardware.device(device)
     options = plan_arguments.options(
         batch_size=batch_size,

@@ -10,7 +10,6 @@ steps are one `jax.lax.scan`, so Python is asked once in k steps.
 import functools
 import inspect
 import itertools
-import operator
 import warnings
 
 import jax
@@ -18,6 +17,7 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
+from chapter18 import step_checks
 from chapter18.batch_indices import valid_indices, with_progress_bar
 
 
@@ -36,8 +36,8 @@ def fuse(model, k):
     not a Keras model; RuntimeError when Keras does not run on JAX. A `fit` whose `train_step`
     changes the shape or dtype of what it trains raises TypeError.
     """
-    k = _steps(k)
-    _check_model(model)
+    k = step_checks.count(k)
+    step_checks.check_model(model)
     current = getattr(model.fit, "fused", None)
     if current:
         current.undo()
@@ -85,7 +85,7 @@ class Fused:
             return self._plain_fit(*args, **kwargs)
         call = inspect.signature(self._plain_fit).bind(*args, **kwargs)
         call.apply_defaults()
-        _check_steps_per_epoch(call.arguments["steps_per_epoch"], self.k)
+        step_checks.check_steps_per_epoch(call.arguments["steps_per_epoch"], self.k)
         callbacks = with_progress_bar(call.arguments["callbacks"], call.arguments["verbose"])
         before = self.model.steps_per_execution
         call.arguments["callbacks"] = [_EpochStart(self, before), *callbacks]
@@ -136,7 +136,7 @@ class Fused:
 
         def scan_step(state, batch):
             logs, new_state = step(state, batch)
-            _check_unchanged(state, new_state)
+            step_checks.check_unchanged(state, new_state)
             # A scan wants the very containers back; a user's own step may swap list for tuple.
             return jax.tree.unflatten(jax.tree.structure(state), jax.tree.leaves(new_state)), logs
 
@@ -184,71 +184,3 @@ def _stack(batches):
 @jax.jit
 def _stack_on_devices(*batches):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *batches)
-
-
-def _check_unchanged(state, new_state):
-    old, new = jax.tree.leaves(state), jax.tree.leaves(new_state)
-    for before, after in zip(old, new, strict=True):
-        if (before.shape, before.dtype) != (after.shape, after.dtype):
-            raise TypeError(
-                "A fused step gives back what it was given, in shape and dtype. "
-                f"Received: a train_step that turns {before.dtype}{before.shape} into "
-                f"{after.dtype}{after.shape}. Cast it back inside train_step."
-            )
-
-
-def _steps(k):
-    """Return `k` as an int, also from NumPy's integers; raise ValueError unless it is positive."""
-    try:
-        number = 0 if isinstance(k, bool) else operator.index(k)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise ValueError(
-            f"The number of steps to fuse must be a positive integer. Received: k={k!r}. "
-            "Pass 1 or more, for example steps.fuse(model, 32)."
-        )
-    return number
-
-
-def _check_model(model):
-    if keras.config.backend() != "jax":
-        raise RuntimeError(
-            "Steps are fused on the JAX backend. "
-            f"Received: Keras on {keras.config.backend()}. "
-            "Set KERAS_BACKEND=jax before Keras is imported."
-        )
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            "Steps are fused on a compiled Keras model. "
-            f"Received: {type(model).__name__}. Pass the keras.Model that you call fit on."
-        )
-    if not model.compiled:
-        raise ValueError(
-            "Steps are fused on a compiled model. "
-            f"Received: {model.name!r}, not compiled. Call model.compile(…) first."
-        )
-    if model.run_eagerly or not model.jit_compile:
-        raise ValueError(
-            "Fused steps are compiled by XLA. "
-            f"Received: run_eagerly={model.run_eagerly}, jit_compile={model.jit_compile}. "
-            "Compile the model with the defaults of both."
-        )
-    for name in ("fit", "make_train_function"):
-        if getattr(type(model), name) is not getattr(keras.Model, name):
-            raise ValueError(
-                "Fusing replaces Keras' own training loop around train_step. "
-                f"Received: {type(model).__name__}, which overrides {name}. "
-                "Override train_step instead, which fusing keeps, or train it without fusing."
-            )
-
-
-def _check_steps_per_epoch(steps_per_epoch, k):
-    if steps_per_epoch is None or steps_per_epoch % k == 0:
-        return
-    divisor = max(n for n in range(1, k + 1) if steps_per_epoch % n == 0)
-    raise ValueError(
-        "steps_per_epoch must be a multiple of the steps fused, because Keras counts whole groups "
-        f"and would draw batches past the end of the epoch. Received: steps_per_epoch="
-        f"{steps_per_epoch}, k={k}. Fuse {divisor} steps, or change steps_per_epoch."
-    )

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import layers
 
-from chapter18 import mesh, planning
+from chapter18 import hardware, mesh, planning, sizing
 
 BATCH = 16
 LAYOUTS = ("columns", "megatron", "fsdp")
@@ -266,7 +266,19 @@ def estimates():
     }
 
 
+def passed_over():
+    """Verdicts by mesh for a kernel of six rows, which four devices cannot share."""
+    found = sizing.smallest_mesh(
+        lambda: keras.Sequential([keras.Input((6,)), layers.Dense(8)]),
+        device=hardware.Device("tiny", "cpu", 100, 1.0, 1e12, 1e12, "a test"),
+        batch_size=BATCH,
+        max_devices=4,
+        layout={".*kernel": ("model", None)},
+    )
+    return dict(zip(found.tried["mesh"], found.tried["fits"], strict=True)), found.plan
+
+
 if __name__ == "__main__":
     # `trace` comes first: it reads automatic names, which the others' models shift.
-    scenarios = (trace, estimates, after_fit, exact)
+    scenarios = (trace, estimates, passed_over, after_fit, exact)
     print(json.dumps({scenario.__name__: scenario() for scenario in scenarios}))

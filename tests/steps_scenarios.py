@@ -2,6 +2,7 @@
 
 import sys
 
+import jax
 import keras
 import numpy as np
 from keras import layers
@@ -80,7 +81,7 @@ def train(case, k):
         epochs=EPOCHS,
         verbose=0,
     ).history
-    state = {v.path: np.asarray(v.value) for v in (*model.variables, *model.optimizer.variables)}
+    state = {v.path: v.value for v in (*model.variables, *model.optimizer.variables)}
     return history, state
 
 
@@ -89,9 +90,22 @@ def differences(case):
     found = [] if history == fused_history else [f"history {history} {fused_history}"]
     # The paths of two models differ in their automatic numbers only, never in their order.
     for (path, plain), fused in zip(state.items(), fused_state.values(), strict=True):
-        if plain.tobytes() != fused.tobytes():
+        if np.asarray(plain).tobytes() != np.asarray(fused).tobytes():
             found.append(path)
-    return found
+        if not plain.sharding.is_equivalent_to(fused.sharding, plain.ndim):
+            found.append(f"{path}: {plain.sharding} {fused.sharding}")
+    return found if _placed_as_asked(state) else [*found, "not placed as asked"]
+
+
+def _placed_as_asked(state):
+    """Whether all devices hold the state, and ModelParallel has split some of it."""
+    current = keras.distribution.distribution()
+    values = list(state.values())
+    split = any(not value.is_fully_replicated for value in values)
+    everywhere = all(len(value.devices()) == jax.device_count() for value in values)
+    if current is None:
+        return not split
+    return everywhere and split == isinstance(current, keras.distribution.ModelParallel)
 
 
 def main():

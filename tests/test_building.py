@@ -39,6 +39,45 @@ def test_new_prose_keeps_outputs_and_new_code_does_not(root):
     assert [c.get("outputs") for c in nbformat.read(notebook, as_version=4).cells] != outputs
 
 
+MODULE = """\
+\"\"\"What it is for.\"\"\"
+from chapter18 import lower
+
+
+def rows():
+    \"\"\"Return the rows.
+
+    Their number is 3.
+    \"\"\"
+    return 3  # "three"
+"""
+USE = """\
+```{code-cell} ipython3
+from chapter18 import devices
+```
+"""
+
+
+def test_only_what_runs_in_the_modules_executes_a_notebook_again(root, tmp_path, monkeypatch):
+    package = tmp_path / "package"
+    package.mkdir()
+    monkeypatch.setattr(building, "PACKAGE", package)
+    module, below = package / "devices.py", package / "lower.py"
+    module.write_text(MODULE)
+    below.write_text("one = 1\n")
+    source = root / "notebooks/source/01_first.md"
+    source.write_text(source.read_text(encoding="utf-8") + USE, encoding="utf-8")
+    list(building.build(root, ["1"]))
+    edit(module, "Their number is 3.", "They are three.\n\n    Always.")
+    edit(module, '"three"', "'drei'")
+    edit(module, "\n\n\n", "\n\n# A comment.\n")
+    assert dict(building.build(root, ["1"])) == {"01_first": "unchanged"}
+    edit(below, "one = 1", "one = 2")
+    assert dict(building.build(root, ["1"])) == {"01_first": "executed"}
+    edit(module, "return 3", "return 4")
+    assert dict(building.build(root, ["1"])) == {"01_first": "executed"}
+
+
 def test_nothing_of_the_machine_or_the_clock_is_kept(root):
     list(building.build(root, ["1"]))
     notebook = nbformat.read(root / "notebooks/01_first.ipynb", as_version=4)

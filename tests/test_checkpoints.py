@@ -223,6 +223,15 @@ def test_a_torn_file_is_refused(saved, tmp_path):
         checkpoints.restore(path)
 
 
+def test_a_damaged_file_is_refused(saved, tmp_path):
+    path = tmp_path / "damaged.keras"
+    data = bytearray(saved[1].read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"whole file\. Received: .*model\.weights\.h5 is damaged"):
+        checkpoints.restore(path)
+
+
 def test_a_file_without_a_record_is_refused(saved, tmp_path):
     path = tmp_path / "plain.keras"
     saved[0].save(path)
@@ -302,3 +311,11 @@ def test_a_difference_from_the_record_is_named(what, saved, tmp_path):
     change, message = DIFFERENT[what]
     with pytest.raises(RuntimeError, match=message):
         checkpoints.restore(altered(saved[1], tmp_path, change))
+
+
+def test_a_policy_that_differs_is_named(tmp_path):
+    model, path, sample = Block(), tmp_path / "block.keras", batch(Block)[0]
+    model(sample)
+    checkpoints.save(model, path)
+    with pytest.raises(RuntimeError, match=r"Received: policy .*mixed_bfloat16.*, saved .*float32"):
+        checkpoints.restore(path, build=lambda: Block(dtype="mixed_bfloat16"), sample=sample)

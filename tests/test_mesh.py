@@ -12,7 +12,7 @@ import pytest
 from child import run_child
 from sharded_models import Block, batch, mlp
 
-from chapter18 import abstract, layouts, mesh
+from chapter18 import abstract, layouts, mesh, processes
 
 DEVICES = [f"cpu:{i}" for i in range(8)]  # names only: what is refused never reaches a device
 LAYOUTS = ("columns", "megatron", "fsdp", "replicated")
@@ -318,14 +318,37 @@ def test_a_sample_has_shapes():
         abstract.build(mlp, None, len)
 
 
-def test_a_refused_build_leaves_nothing_behind(eight):
+HARMFUL = {
+    "matches nothing": ({"kernel": (None, "model")}, "whole path of at least one variable"),
+    "stale": ({"sequential_1/dense_1/kernel": (None, "model")}, "whole path of at least one"),
+    "rank": ({".*kernel": ("model",)}, "one entry for each axis of its variable"),
+    "does not divide": ({".*kernel": (None, "model")}, "must divide by the size of the mesh axis"),
+}
+
+
+@pytest.mark.parametrize("case", HARMFUL)
+def test_a_refused_build_leaves_nothing_behind(case):
+    """Ten gigabytes would be allocated on these three devices, which do not even exist."""
+    layout, message = HARMFUL[case]
+    three = mesh.make_mesh(data=1, model=3, devices=DEVICES[:3])
     before = keras.distribution.DataParallel()
     keras.distribution.set_distribution(before)
     arrays = len(jax.live_arrays())
-    with pytest.raises(ValueError, match="whole path of at least one variable"):
-        mesh.build(huge, np.zeros((1, 50_000)), {"kernel": (None, "model")}, mesh=eight)
+    with pytest.raises(ValueError, match=message):
+        mesh.build(huge, np.zeros((1, 50_000)), layout, mesh=three)
     assert keras.distribution.distribution() is before
     assert len(jax.live_arrays()) == arrays
+
+
+def test_errors_of_build_come_through_unchanged():
+    error = ValueError("units must be given")
+
+    def broken():
+        raise error
+
+    with pytest.raises(ValueError, match="units must be given") as caught:
+        abstract.build(broken, batch(mlp)[0], len)
+    assert caught.value is error
 
 
 # Models on eight devices
@@ -373,6 +396,11 @@ def test_the_table_of_an_undistributed_model():
 # Two real processes
 
 
+def test_predicting_together_needs_a_distribution():
+    with pytest.raises(RuntimeError, match=r"under a distribution\. Received: none\. Set one"):
+        processes.predict(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]), np.ones(2))
+
+
 def test_two_processes_end_with_the_weights_of_one(tmp_path):
     """Both end by themselves with exit code 0; `run_child` asserts that."""
     with socket.socket() as probe:
@@ -384,8 +412,19 @@ def test_two_processes_end_with_the_weights_of_one(tmp_path):
             for i in range(2)
         ]
         first, second = (json.loads(run.result().splitlines()[-1]) for run in runs)
+    # A save that fails in the process that writes is an error in both.
+    assert first.pop("failed save").startswith("FileNotFoundError: ")
+    assert second.pop("failed save") == (
+        "RuntimeError: The first process writes for all. Received: an error there. "
+        "Read what process 0 printed."
+    )
+    for seen in (first, second):
+        assert re.search(
+            r"planned within one process\. Received: a run of 2 .*processes\.predict\.",
+            seen.pop("refused plan"),
+        )
     alone = json.loads(run_child("two_processes.py", tmp_path, devices=2))
-    assert set(alone) == {"DataParallel", "ModelParallel", "fsdp"}
+    assert set(alone) == set(first) == {"DataParallel", "ModelParallel", "fsdp"}
     for kind, values in alone.items():
         assert first[kind] == second[kind]
         for name in ("loss", "evaluated", "predicted"):

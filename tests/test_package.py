@@ -40,7 +40,7 @@ def test_the_wheel_holds_every_module_the_data_and_the_site(tmp_path):
     beside = [p for folder in ("data", "site") for p in (package / folder).iterdir() if p.is_file()]
     files = [*package.glob("*.py"), *beside]
     assert {path.relative_to(ROOT).as_posix() for path in files} <= names
-    assert "chapter18/data/mnist.npz" in names
+    assert {"chapter18/data/mnist.npz", "chapter18/data/hafez.txt"} <= names
 
 
 def test_conda_environment_agrees_with_pyproject():

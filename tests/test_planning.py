@@ -135,6 +135,17 @@ def test_what_cannot_travel_is_refused():
         planning.plan(build, mesh={"data": 2}, batch_size=4)
 
 
+def test_an_error_that_cannot_travel_arrives_as_text():
+    def build():
+        class Narrow(Exception):
+            """Known to its own process only."""
+
+        raise Narrow("eight units are too few")
+
+    with pytest.raises(RuntimeError, match="Narrow: eight units are too few"):
+        planning.plan(build, mesh={"data": 2}, batch_size=4)
+
+
 def test_a_child_that_is_too_slow_is_ended():
     with pytest.raises(TimeoutError, match="must finish in time"):
         planning.plan(planned_models.slow, mesh={"data": 2}, batch_size=4, timeout=0.5)
@@ -181,9 +192,17 @@ def test_a_sample_without_shapes_is_refused():
         planning.plan(planned_models.small, mesh={"data": 1}, batch_size=8, sample=24)
 
 
-@pytest.mark.parametrize("target", ["v5e", "v5e:2x2", "v5e:8", "2x4"])
-def test_a_target_of_another_size_is_refused(target):
-    with pytest.raises(ValueError, match="as many devices as the mesh"):
+@pytest.mark.parametrize(
+    ("target", "received"),
+    [
+        ("v5e", "which is no slice"),
+        ("v5e:2x2", "which has 4 devices"),
+        ("v5e:8", "which is no slice"),
+        ("2x4", "which is no slice"),
+    ],
+)
+def test_a_target_of_another_size_is_refused(target, received):
+    with pytest.raises(ValueError, match=f"as many devices as the mesh.*{received}, for a mesh"):
         planning.plan(
             planned_models.small, mesh={"data": 2, "model": 4}, batch_size=8, target=target
         )
@@ -274,6 +293,19 @@ def test_no_mesh_may_fit():
     found = sizing.smallest_mesh(planned_models.small, device=device, batch_size=8, max_devices=2)
     assert found.plan is None
     assert "none of these meshes fits" in repr(found)
+
+
+def test_a_mesh_on_which_the_layout_does_not_divide_is_passed_over(seen):
+    verdicts, found = seen["passed_over"]
+    assert verdicts == {
+        "data=1 × model=1": "no",
+        "data=2 × model=1": "no",
+        "data=1 × model=2": "no",
+        "data=4 × model=1": "no",
+        "data=2 × model=2": "no",
+        "data=1 × model=4": "the layout does not divide",
+    }
+    assert found is None
 
 
 def test_a_layout_that_no_mesh_can_have_is_refused():
@@ -458,9 +490,50 @@ def test_what_a_ring_sends():
     }
 
 
-def test_a_compiler_that_fails_otherwise_is_quoted():
-    class TPU:
-        platform, device_kind = "tpu", "TPU v9"
+# What a compiler says that refuses.
 
-    with pytest.raises(RuntimeError, match=r"could not compile the step.*Mosaic"):
-        compiling._refused("INTERNAL: Mosaic failed", TPU)
+TOO_LARGE = """\
+RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 23.04G of 15.75G hbm.
+Total hbm usage >= 23.30G:
+    reserved        258.00M
+    program           5.50G
+    arguments        17.55G
+"""
+
+
+@pytest.fixture
+def refusing(monkeypatch):
+    """Plans a small model here, where the compiler says what it is told to."""
+    jax.devices()  # awake with a device, so that the plan is made here
+
+    def plan(message):
+        def compile(_):
+            raise jax.errors.JaxRuntimeError(message)
+
+        monkeypatch.setattr(jax.stages.Lowered, "compile", compile)
+        return planning.plan(planned_models.small, mesh={"data": 1}, batch_size=8)
+
+    return plan
+
+
+def test_a_step_that_the_compiler_finds_too_large_is_a_plan_that_says_so(refusing):
+    plan = refusing(TOO_LARGE)
+    assert plan.estimate.refusal == "needs 23.04 GiB of 15.75 GiB"
+    assert plan.estimate.temporaries == int(5.5 * 2**30)
+    assert plan.estimate.collective_bytes is None
+    assert plan.parameter_bytes == 4 * (24 * 32 + 32 + 32 * 8 + 8)
+    assert "the compiler refuses: it needs 23.04 GiB" in repr(plan)
+
+
+def test_a_compiler_that_fails_otherwise_is_quoted(refusing):
+    with pytest.raises(RuntimeError, match=r"could not compile the step.*Mosaic.*estimate=False"):
+        refusing("INTERNAL: Mosaic failed")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"batch_size": None}, {"batch_size": 0}, {"batch_size": 8.0}, {"max_devices": 0}]
+)
+def test_a_search_counts_in_positive_integers(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=rf"positive integers\. Received: {name}={value!r}\. Pass"):
+        sizing.smallest_mesh(planned_models.small, device="T4", **{"batch_size": 8} | wrong)

@@ -186,6 +186,16 @@ def test_a_train_step_that_changes_dtypes_is_refused():
         np.testing.assert_array_equal(weight, same)
 
 
+def test_a_full_group_whose_last_batch_is_short():
+    plain, fused, recorder = small_model(), small_model(), Recorder()
+    steps.fuse(fused, 4)
+    history = plain.fit(*data(38), batch_size=5, shuffle=False, verbose=0).history
+    again = fused.fit(*data(38), batch_size=5, shuffle=False, verbose=0, callbacks=recorder).history
+    assert again == history
+    same_weights(plain, fused)
+    assert recorder.groups == [[0, 3], [4, 7]]
+
+
 def test_fusing_one_step_is_plain_training():
     plain, fused, recorder = small_model(), small_model(), Recorder()
     steps.fuse(fused, 1)

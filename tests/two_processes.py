@@ -11,9 +11,8 @@ from pathlib import Path
 import jax
 import keras
 import numpy as np
-from jax.experimental import multihost_utils
 
-from chapter18 import checkpoints, mesh, processes
+from chapter18 import batch_plans, checkpoints, mesh, processes
 
 ROWS, BATCH = 32, 8
 KINDS = ("DataParallel", "ModelParallel", "fsdp")
@@ -40,20 +39,6 @@ def share(array, feeders, index):
     return batches[:, index].reshape(-1, *array.shape[1:])
 
 
-def predicted(made, x, feeders):
-    """Predictions for all rows of `x`, in their order, in every process."""
-    rows = share(x, feeders, jax.process_index() % feeders)
-    layout = keras.distribution.distribution().get_data_layout(rows.shape).backend_layout
-    outputs, _ = jax.jit(made.stateless_call)(
-        [v.value for v in made.trainable_variables],
-        [v.value for v in made.non_trainable_variables],
-        jax.make_array_from_process_local_data(layout, rows),
-    )
-    outputs = multihost_utils.process_allgather(outputs, tiled=True)
-    fed = np.concatenate([share(np.arange(len(x)), feeders, i) for i in range(feeders)])
-    return outputs[np.argsort(fed)]
-
-
 def run(kind, folder):
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(ROWS, size)).astype("float32") for size in (16, 8))
@@ -65,7 +50,11 @@ def run(kind, folder):
     options = {"batch_size": BATCH // feeders, "verbose": 0}
     seen = {"loss": made.fit(*own, epochs=2, shuffle=False, **options).history["loss"]}
     seen["evaluated"] = made.evaluate(*own, **options)
-    seen["predicted"] = predicted(made, x, feeders).tolist()
+    # One global batch: the rows of process 0, then those of process 1.
+    mine = np.split(x, feeders)[jax.process_index() % feeders]
+    seen["predicted"] = processes.predict(made, mine).tolist()
+    if jax.process_count() == 1:
+        np.testing.assert_allclose(seen["predicted"], made.predict(x, verbose=0), atol=1e-6)
     path = Path(folder, f"{kind}.keras")
     checkpoints.save(made, path)
     other = {"layout": "columns", "mesh": mesh.make_mesh(data=1, model=2)}
@@ -75,6 +64,24 @@ def run(kind, folder):
     return seen
 
 
+def failed_save(folder):
+    """What a process hears when the first one cannot write."""
+    made = model()
+    made(np.ones((2, 16), "float32"))
+    try:
+        checkpoints.save(made, Path(folder, "missing", "model.keras"))
+    except (OSError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def refused_plan():
+    """What a process hears that plans batches for all of them."""
+    try:
+        batch_plans.replicas()
+    except RuntimeError as error:
+        return str(error)
+
+
 def main(folder, port=None, index=None):
     if port:
         # With the seed set before, Keras need not agree on one over a deprecated pmap.
@@ -82,7 +89,11 @@ def main(folder, port=None, index=None):
         keras.distribution.initialize(f"127.0.0.1:{port}", 2, int(index))
         folder = Path(folder, "shared")
         folder.mkdir(exist_ok=True)
-    print(json.dumps({kind: run(kind, folder) for kind in KINDS}))
+    seen = {kind: run(kind, folder) for kind in KINDS}
+    if port:
+        seen["failed save"] = failed_save(folder)
+        seen["refused plan"] = refused_plan()
+    print(json.dumps(seen))
     if port:
         jax.distributed.shutdown()
 

@@ -93,24 +93,25 @@ def _await(address, server, log, limit=90):
     raise AssertionError(f"JupyterLab did not start:\n{log.read_text(encoding='utf-8')[-3000:]}")
 
 
-def watch(page, home):
-    """A list that fills with a line for each error of the page and each request beyond `home`."""
-    faults = []
-    page.on(
-        "console",
-        lambda line: faults.append(f"console: {line.text}") if line.type == "error" else None,
-    )
-    page.on("pageerror", lambda error: faults.append(f"script error: {error}"))
+def new_page(browser, home, **options):
+    """A page whose `faults` grow by a line for each error and each request beyond `home`."""
+    page = browser.new_page(**options)
+    page.set_default_timeout(60_000)
+    page.faults = []
     kept = (home, home.replace("http:", "ws:"), "data:", "blob:")
-    page.on(
-        "request",
-        lambda asked: (
-            None
-            if asked.url.startswith(kept)
-            else faults.append(f"request beyond this machine: {asked.url}")
-        ),
-    )
-    return faults
+
+    def on_console(line):
+        if line.type == "error":
+            page.faults.append(f"console: {line.text}")
+
+    def on_request(request):
+        if not request.url.startswith(kept):
+            page.faults.append(f"request beyond this machine: {request.url}")
+
+    page.on("console", on_console)
+    page.on("request", on_request)
+    page.on("pageerror", lambda error: page.faults.append(f"script error: {error}"))
+    return page
 
 
 def measure(page, prose, column):

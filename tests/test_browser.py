@@ -47,9 +47,8 @@ def new_page(chromium):
     pages = []
 
     def open_page(site, address, **options):
-        page = chromium.new_page(**options)
+        page = browser.new_page(chromium, site.as_uri(), **options)
         pages.append(page)
-        page.faults = browser.watch(page, site.as_uri())
         page.goto((site / address).as_uri())
         return page
 
@@ -66,10 +65,10 @@ def lab(chromium, tmp_path_factory):
     for section in SECTIONS:
         shutil.copy(section.notebook, notebooks)
     with browser.jupyterlab(notebooks, folder / "state", LAB_CSS) as address:
-        page = chromium.new_page(viewport={"width": 1280, "height": 900})
-        page.faults = browser.watch(page, address.partition("/lab")[0])
+        home = address.partition("/lab")[0]
+        page = browser.new_page(chromium, home, viewport={"width": 1280, "height": 900})
         page.goto(address)
-        page.wait_for_function("() => !!window.jupyterapp", timeout=60_000)
+        page.wait_for_function("() => !!window.jupyterapp")
         page.evaluate("() => jupyterapp.restored.then(() => null)")
         page.evaluate("() => jupyterapp.shell.activateById('table-of-contents')")
         yield page
@@ -83,7 +82,7 @@ def opened(lab):
         lab.faults.clear()
         lab.evaluate(OPEN, f"{name}.ipynb")
         for selector, count in [("mjx-container", formulas), (CONTENTS, headings)]:
-            lab.wait_for_function(DRAWN, arg=[selector, count], timeout=60_000)
+            lab.wait_for_function(DRAWN, arg=[selector, count])
         return lab
 
     yield open_notebook
@@ -131,6 +130,15 @@ def test_a_page_of_the_site(new_page, site, name, language, width):
         assert_all_persian_was_measured(found, prose(name))
 
 
+@pytest.mark.parametrize("width", [390, 1000])
+def test_the_index_of_the_site(new_page, site, width):
+    page = new_page(site, "index.html", viewport={"width": width, "height": 900})
+    found = browser.measure(page, "section[lang=fa]", "main")
+    assert browser.faults_of(found) + page.faults == []
+    assert found["measured"]["blocks"] > len(NAMES)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize(("language", "other"), [("fa", "en"), ("en", "fa")])
 def test_the_switch_of_language_keeps_the_place(new_page, site, language, other):
     page = new_page(site, f"{language}/{NAMES[0]}.html")
@@ -138,7 +146,7 @@ def test_the_switch_of_language_keeps_the_place(new_page, site, language, other)
     cell = read.get_attribute("id")
     read.evaluate("element => element.scrollIntoView()")
     page.locator("a[rel=alternate]").evaluate("link => link.click()")
-    page.wait_for_url(f"**/{other}/**", timeout=10_000)
+    page.wait_for_url(f"**/{other}/**")
     assert page.url.endswith(f"#{cell}")
     assert page.evaluate("document.documentElement.lang") == other
     twin = page.locator(f"[id='{cell}']").evaluate("element => element.getBoundingClientRect().top")
@@ -157,6 +165,17 @@ def test_the_site_follows_the_colours_of_the_system(new_page, site):
         ]
     assert lightness["light"][0] < 200 < 600 < lightness["light"][1]
     assert lightness["dark"][1] < 200 < 600 < lightness["dark"][0]
+
+
+def test_a_printed_page_is_dark_on_white_and_without_navigation(new_page, site):
+    page = new_page(site, f"fa/{NAMES[0]}.html", color_scheme="dark")
+    page.emulate_media(media="print")
+    assert page.locator("nav").evaluate_all("found => found.map((nav) => nav.offsetHeight)") == [
+        0,
+        0,
+    ]
+    ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"
 
 
 @pytest.mark.parametrize("name", NAMES)

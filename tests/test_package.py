@@ -1,6 +1,7 @@
 """The package as installed: light to import, whole in its wheel, declared once."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -54,6 +55,15 @@ def test_conda_environment_agrees_with_pyproject():
     # Nothing is declared a second time: conda brings Python, pip brings what pyproject says.
     assert set(conda) == {python, "pip"}
     assert pip == {"pip": ["--editable .[course]"]}
+
+
+def test_binder_gets_the_style_sheet_of_jupyterlab(tmp_path):
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    subprocess.run([ROOT / "postBuild"], cwd=ROOT, env=environment, check=True, timeout=60)
+    sheet = (tmp_path / ".jupyter/custom/custom.css").read_text(encoding="utf-8")
+    assert sheet == (ROOT / "chapter18/site/lab.css").read_text(encoding="utf-8")
+    settings = (tmp_path / ".jupyter/jupyter_lab_config.py").read_text(encoding="utf-8")
+    assert settings == "c.LabApp.custom_css = True\n"
 
 
 def test_modules_import_downwards_only():

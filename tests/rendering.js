@@ -8,6 +8,8 @@
   const ROWS = ["", "mjx-"].flatMap((kind) =>
     ["math", "mrow", "mstyle", "texatom", "msup", "msub", "msqrt", "mi", "mn", "mo", "mtext"]
       .map((name) => kind + name)).join(", ");
+  // What is folded away is opened to be measured.
+  for (const details of document.querySelectorAll("details")) details.open = true;
   const roots = [...document.querySelectorAll(prose)].filter((root) => root.offsetParent);
   const all = (selector) => roots.flatMap((root) => [...root.querySelectorAll(selector)]);
   const boxOf = (element) => element.getBoundingClientRect();

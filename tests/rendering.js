@@ -42,7 +42,8 @@
 
   // A block's own text: not that of a block inside it.
   const ownCharacters = (block) =>
-    characters(block).filter(({ node }) => node.parentElement.closest(BLOCKS) === block);
+    characters(block).filter(({ node }) => node.parentElement.closest(BLOCKS) === block &&
+      !node.parentElement.closest("pre"));
 
   const blocks = all(BLOCKS)
     .map((block) => ({ block, text: ownCharacters(block) }))
@@ -76,7 +77,7 @@
 
   return {
     cells: roots.length,
-    code: all("code")
+    code: all("code, pre")
       .filter((code) => runsBackwards(characters(code).map(({ rect }) => rect)))
       .map((code) => `code does not run left to right: ${excerpt(code)}`),
     formulas: formulas
@@ -88,7 +89,9 @@
     alignment: blocks
       .filter(({ block, text }) => {
         const line = text.filter(({ rect }) => sameLine(text[0].rect, rect));
-        return Math.abs(Math.max(...line.map(rightOf)) - rightEdge(block)) > 2;
+        // A summary opens with the triangle that unfolds it.
+        const allowed = block.localName === "summary" ? 32 : 2;
+        return Math.abs(Math.max(...line.map(rightOf)) - rightEdge(block)) > allowed;
       })
       .map(({ block }) => `not aligned to the right: ${excerpt(block)}`),
     punctuation: blocks

@@ -37,16 +37,16 @@ def _parser():
     build.set_defaults(command=_build)
 
     edition = commands.add_parser("edition", help="write notebooks in one language")
-    edition.add_argument("sections", nargs="*", metavar="SECTION")
     edition.add_argument("--lang", required=True, metavar="fa|en")
-    edition.add_argument("--out", required=True, type=Path, metavar="DIR")
     edition.set_defaults(command=_edition)
 
     html = commands.add_parser("html", help="write a site that needs no network")
-    html.add_argument("sections", nargs="*", metavar="SECTION")
     html.add_argument("--lang", default="both", metavar="fa|en|both")
-    html.add_argument("--out", required=True, type=Path, metavar="DIR")
     html.set_defaults(command=_html)
+
+    for reader in (edition, html):
+        reader.add_argument("sections", nargs="*", metavar="SECTION")
+        reader.add_argument("--out", required=True, type=Path, metavar="DIR")
 
     links = commands.add_parser("links", help="stamp the repository's address everywhere")
     links.add_argument("--repo", required=True, metavar="OWNER/NAME")

@@ -63,12 +63,17 @@ def check_language(language, valid):
 
 
 def check_out(root, out):
-    """Return the folder `out`; raise `CourseError` where it holds the course's own notebooks."""
+    """Return `out`; raise `CourseError` unless it is a folder away from the course's notebooks."""
     folder, kept = Path(out).resolve(), (root / "notebooks").resolve()
     if folder == kept or kept in folder.parents:
         raise CourseError(
             "What is made from the notebooks is written outside their folder. "
             f"Received: --out {out}, inside {kept}. Name another folder, for example build/."
+        )
+    if folder.exists() and not folder.is_dir():
+        raise CourseError(
+            "What is made from the notebooks is written into a folder. "
+            f"Received: --out {out}, a file. Name a folder, which may be a new one."
         )
     return folder
 

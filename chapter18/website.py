@@ -87,21 +87,33 @@ def write(root, wanted=(), *, language="both", out):
 
 
 def _pages(root, wanted, language):
-    pages = []
-    for name, notebook in editions.editions(root, wanted, language=language):
-        about = notebook.metadata.chapter18
-        number, english, persian = about.title.split(" · ")
-        digits = str.maketrans("0123456789", WORDS[language].digits)
-        pages.append(
-            Page(
-                language=language,
-                address=f"{language}/{name}.html",
-                name=f"{number.translate(digits)} · {persian if language == 'fa' else english}",
-                minutes=WORDS[language].minutes.format(str(about.minutes).translate(digits)),
-                notebook=notebook,
-            )
+    return [
+        _page(name, notebook, language)
+        for name, notebook in editions.editions(root, wanted, language=language)
+    ]
+
+
+def _page(name, notebook, language):
+    about, words = notebook.metadata.chapter18, WORDS[language]
+    number, english, persian = _title(about.title, name)
+    digits = str.maketrans("0123456789", words.digits)
+    return Page(
+        language=language,
+        address=f"{language}/{name}.html",
+        name=f"{number.translate(digits)} · {persian if language == 'fa' else english}",
+        minutes=words.minutes.format(str(about.minutes).translate(digits)),
+        notebook=notebook,
+    )
+
+
+def _title(title, name):
+    parts = title.split(" · ")
+    if len(parts) != 3:
+        raise CourseError(
+            "A section's title is its number, its English and its Persian name. "
+            f"Received: {title!r} in {name}. Write it as `1 · First · نخست` in its front matter."
         )
-    return pages
+    return parts
 
 
 def _sections(columns):

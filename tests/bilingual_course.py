@@ -86,15 +86,15 @@ Words.
 """
 
 
-def write_course(root, first=FIRST):
+def write_course(root, first=FIRST, *, title="1 · First · نخستین"):
     """Write the course into `root`, its notebooks built but not executed; return `root`."""
     source = root / "notebooks" / "source"
     source.mkdir(parents=True)
-    for name, title, body in [
-        ("01_first", "1 · First · نخستین", first),
+    for name, called, body in [
+        ("01_first", title, first),
         ("02_second", "2 · Second · دومین", SECOND),
     ]:
         path = source / f"{name}.md"
-        path.write_text(FRONT.replace("{title}", title) + body, encoding="utf-8")
+        path.write_text(FRONT.replace("{title}", called) + body, encoding="utf-8")
         nbformat.write(building.assemble(path), root / "notebooks" / f"{name}.ipynb")
     return root

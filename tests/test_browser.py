@@ -27,7 +27,8 @@ OPEN = """async (path) => {
 }"""
 CLOSE = """async () => {
   const widget = jupyterapp.shell.currentWidget;
-  await widget.sessionContext.ready;
+  const limit = new Promise((end) => setTimeout(end, 60000));
+  await Promise.race([widget.sessionContext.ready, limit]);
   await widget.sessionContext.shutdown();
   widget.dispose();
 }"""

@@ -98,11 +98,14 @@ def test_the_command_writes_the_named_sections_and_says_where(root, tmp_path, mo
         (["3"], "fa", "out", r"Received: '3'\. Valid: 01_first, 02_second"),
         ([], "fa", "notebooks", r"outside their folder\. Received: --out .*notebooks"),
         ([], "fa", "notebooks/persian", r"outside their folder.*Name another folder"),
+        ([], "fa", "notebooks/source/01_first.md", r"outside their folder"),
+        ([], "fa", "file", r"into a folder\. Received: --out .*file, a file\. Name a folder"),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(
     root, wanted, language, folder, message
 ):
+    (root / "file").touch()
     before = sorted(root.rglob("*"))
     with pytest.raises(CourseError, match=message):
         editions.write(root, wanted, language=language, out=root / folder)

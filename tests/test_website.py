@@ -127,3 +127,9 @@ def test_a_formula_without_mathml_is_refused(tmp_path):
     with pytest.raises(CourseError, match=r"latex2mathml knows\. Received: 'q \\\\lee 127'"):
         website.write(root, out=tmp_path / "site")
     assert not (tmp_path / "site").exists()
+
+
+def test_a_title_without_both_languages_is_refused(tmp_path):
+    root = write_course(tmp_path / "course", title="1 · First")
+    with pytest.raises(CourseError, match=r"Received: '1 · First' in 01_first\. Write it as"):
+        website.write(root, out=tmp_path / "site")

@@ -35,8 +35,8 @@ class Answer(NamedTuple):
     def _repr_html_(self):
         english, persian = map(markup, repr(self).split("\n\n"))
         return (
-            f'<div dir="ltr" lang="en">\n\n{english}\n\n</div>\n'
-            f'<div dir="rtl" lang="fa">\n\n{persian}\n\n</div>'
+            f'<div dir="ltr" lang="en">\n{english}\n</div>\n'
+            f'<div dir="rtl" lang="fa">\n{persian}\n</div>'
         )
 
 
@@ -83,7 +83,7 @@ def shown(value):
         text = reprlib.repr(value)
     except Exception:
         text = f"<{type(value).__name__}>"
-    return f"`{_one_line(text)}`"
+    return as_code(text)
 
 
 def cause(error):
@@ -92,12 +92,13 @@ def cause(error):
         text = f"{type(error).__name__}: {error}"
     except Exception:
         text = type(error).__name__
-    return f"`{_one_line(text)}`"
+    return as_code(text)
 
 
-def _one_line(text, limit=200):
+def as_code(text, limit=240):
+    """Return `text` on one line and in backticks, cut off after `limit` characters."""
     text = " ".join(text.replace("`", "'").split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return f"`{text if len(text) <= limit else text[: limit - 1] + '…'}`"
 
 
 def _answer(exercise, attempt):

@@ -67,12 +67,12 @@ def _weights(*, weights):
     uniform, yours, best = _loss(hidden), _loss(hidden, shares), _loss(hidden, learned)
     alone = min(_loss(hidden, shares) for shares in np.eye(len(names)))
     saved = (uniform - yours) / (uniform - best)
-    _say_what_is_missing(shares, names, saved, yours > alone)
+    _say_what_is_missing(shares, names, saved)
     return right(
-        f"On rows that your weights have not seen, the log-loss is `{yours:.3f}`; the uniform mean "
-        f"has `{uniform:.3f}` and the best single member `{alone:.3f}`.",
-        f"روی ردیف‌هایی که وزن‌های شما ندیده‌اند، زیان لگاریتمی `{yours:.3f}` است؛ میانگین یکنواخت "
-        f"`{uniform:.3f}` دارد و بهترین تک‌عضو `{alone:.3f}`.",
+        f"On rows that your weights have not seen, the log-loss is `{yours:.3f}`; the uniform "
+        f"mean has `{uniform:.3f}` and the best single member `{alone:.3f}`.",
+        f"روی ردیف‌هایی که وزن‌های شما ندیده‌اند، زیان لگاریتمی `{yours:.3f}` است؛ میانگین "
+        f"یکنواخت `{uniform:.3f}` دارد و بهترین تک‌عضو `{alone:.3f}`.",
     )
 
 
@@ -92,13 +92,13 @@ def _shares(weights, names):
         raise Hint(
             "Weights are finite, never negative, and not all zero: a member can be left out, "
             "but not turned around.",
-            "وزن‌ها متناهی‌اند، هرگز منفی نیستند و همه با هم صفر نمی‌شوند: عضوی را می‌شود کنار گذاشت، "
-            "ولی نمی‌شود وارونه کرد.",
+            "وزن‌ها متناهی‌اند، هرگز منفی نیستند و همه با هم صفر نمی‌شوند: عضوی را می‌شود کنار "
+            "گذاشت، ولی نمی‌شود وارونه کرد.",
         )
     return shares / shares.sum()
 
 
-def _say_what_is_missing(shares, names, saved, worse_than_one):
+def _say_what_is_missing(shares, names, saved):
     if np.ptp(shares) < 1e-9:
         raise Hint(
             "These are the weights of the uniform mean, the rival that you are to beat. Learn "
@@ -120,17 +120,24 @@ def _say_what_is_missing(shares, names, saved, worse_than_one):
         raise Hint(
             f"On unseen rows you save {share} of what learned weights save. `rushed` still has "
             "a voice; it is often wrong and always sure, and log-loss makes you pay for that.",
-            f"روی ردیف‌های ندیده {share} از آنچه وزن‌های آموخته صرفه‌جویی می‌کنند به دست آورده‌اید. "
-            "عضو `rushed` هنوز حق حرف زدن دارد؛ زیاد اشتباه می‌کند و همیشه مطمئن است، و زیان "
-            "لگاریتمی بهایش را از شما می‌گیرد.",
+            f"روی ردیف‌های ندیده {share} از آنچه وزن‌های آموخته صرفه‌جویی می‌کنند به دست "
+            "آورده‌اید. عضو `rushed` هنوز حق حرف زدن دارد؛ زیاد اشتباه می‌کند و همیشه مطمئن است، "
+            "و زیان لگاریتمی بهایش را از شما می‌گیرد.",
         )
-    rival = " One member alone does better." if worse_than_one else ""
-    rival_fa = " یک عضو تنها از این بهتر است." if worse_than_one else ""
+    nets = shares[[name.startswith("net") for name in names]].sum()
+    if nets > 0.8:
+        raise Hint(
+            f"The networks hold `{nets:.0%}` of the weight and err on the same rows: three of them "
+            f"are hardly more than one voice. You save {share} of what learned weights save.",
+            f"شبکه‌ها `{nets:.0%}` از وزن را دارند و در ردیف‌های یکسانی اشتباه می‌کنند: سه‌تایشان "
+            f"چندان بیش از یک صدا نیستند. شما {share} از آنچه وزن‌های آموخته صرفه‌جویی می‌کنند به دست "
+            "آورده‌اید.",
+        )
     raise Hint(
-        f"On unseen rows you save {share} of what learned weights save.{rival} Do not guess: ask "
-        "the rows you have.",
-        f"روی ردیف‌های ندیده {share} از آنچه وزن‌های آموخته صرفه‌جویی می‌کنند به دست آورده‌اید."
-        f"{rival_fa} حدس نزنید: از ردیف‌هایی که دارید بپرسید.",
+        f"On unseen rows you save {share} of what learned weights save. Do not guess: ask the rows "
+        "you have.",
+        f"روی ردیف‌های ندیده {share} از آنچه وزن‌های آموخته صرفه‌جویی می‌کنند به دست آورده‌اید. حدس "
+        "نزنید: از ردیف‌هایی که دارید بپرسید.",
     )
 
 
@@ -143,8 +150,8 @@ def _trio(*, members):
         return right(
             f"Their mean has a log-loss of `{losses[trio]:.3f}` on unseen rows; no trio is "
             "clearly better. Good members that err on different rows.",
-            f"میانگینشان روی ردیف‌های ندیده زیان لگاریتمی `{losses[trio]:.3f}` دارد و هیچ سه‌تایی "
-            "دیگری آشکارا بهتر نیست. عضوهایی خوب که در ردیف‌های متفاوتی اشتباه می‌کنند.",
+            f"میانگینشان روی ردیف‌های ندیده زیان لگاریتمی `{losses[trio]:.3f}` دارد و هیچ "
+            "سه‌تایی دیگری آشکارا بهتر نیست. عضوهایی خوب که در ردیف‌های متفاوتی اشتباه می‌کنند.",
         )
     alike = _error_correlation(_only(seen, trio))
     numbers = f"`{losses[trio]:.3f}`", f"`{losses[best]:.3f}`", f"`{alike:.2f}`"

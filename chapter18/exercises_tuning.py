@@ -66,8 +66,8 @@ def _ends_with(error, hp):
             "and use the answer behind a plain `if`."
         )
         persian += (
-            " جایی که شرط برقرار نباشد، پاسخ `None` است: به شرط نگاه کنید و پاسخ را پشت یک `if` ساده "
-            "به کار ببرید."
+            " جایی که شرط برقرار نباشد، پاسخ `None` است: به شرط نگاه کنید و پاسخ را پشت یک `if` "
+            "ساده به کار ببرید."
         )
     return Hint(english, persian)
 
@@ -93,8 +93,8 @@ def _check_learning_rate(parameter):
         raise Hint(
             f"Of a thousand learning rates drawn from your space, {share} lie in the highest "
             "decade. The small ones are hardly ever tried: which scale gives each decade its part?",
-            f"از هزار نرخ یادگیری که از فضای شما برداشتیم، {share} در بالاترین دهه است. نرخ‌های کوچک "
-            "تقریباً هیچ‌گاه آزموده نمی‌شوند: کدام مقیاس به هر دهه سهمش را می‌دهد؟",
+            f"از هزار نرخ یادگیری که از فضای شما برداشتیم، {share} در بالاترین دهه است. نرخ‌های "
+            "کوچک تقریباً هیچ‌گاه آزموده نمی‌شوند: کدام مقیاس به هر دهه سهمش را می‌دهد؟",
         )
 
 
@@ -104,8 +104,8 @@ def _check_momentum(space, asked):
         raise Hint(
             "`momentum` is asked for behind a plain `if`. A tuner discovers the space by calling "
             "your function once, so ask inside `hp.conditional_scope`, and put the `if` in there.",
-            "نام `momentum` پشت یک `if` ساده پرسیده شده است. تیونر با یک بار صدا زدن تابع شما فضا را "
-            "کشف می‌کند؛ پس آن را درون `hp.conditional_scope` بپرسید و `if` را همان‌جا بگذارید.",
+            "نام `momentum` پشت یک `if` ساده پرسیده شده است. تیونر با یک بار صدا زدن تابع شما فضا "
+            "را کشف می‌کند؛ پس آن را درون `hp.conditional_scope` بپرسید و `if` را همان‌جا بگذارید.",
         )
     if "momentum" not in asked:
         raise Hint(
@@ -123,17 +123,18 @@ def _check_momentum(space, asked):
         raise Hint(
             "`momentum` is not active with SGD, the one that reads it. Look at the value that its "
             "condition waits for.",
-            "گزینهٔ `momentum` با SGD فعال نیست، همان که آن را می‌خواند. ببینید شرطش منتظر کدام مقدار "
-            "است.",
+            "گزینهٔ `momentum` با SGD فعال نیست، همان که آن را می‌خواند. ببینید شرطش منتظر کدام "
+            "مقدار است.",
         )
 
 
 def _check_used(space):
-    _, adam = _run(space, optimizer="adam", learning_rate=0.03)
-    _, sgd = _run(space, optimizer="sgd", learning_rate=0.03, momentum=0.5)
+    rate, momentum = 0.0123, 0.456  # no default and no habit
+    _, adam = _run(space, optimizer="adam", learning_rate=rate)
+    _, sgd = _run(space, optimizer="sgd", learning_rate=rate, momentum=momentum)
     named = isinstance(adam, keras.optimizers.Adam) and isinstance(sgd, keras.optimizers.SGD)
     rates = [float(made.learning_rate) for made in (adam, sgd)]
-    if not named or not np.allclose(rates, 0.03) or getattr(sgd, "momentum", None) != 0.5:
+    if not named or not np.allclose(rates, rate) or sgd.momentum != momentum:
         raise Hint(
             "What is asked for must also be used: build the optimizer that was chosen, with the "
             "`learning_rate` and, for SGD, the `momentum` that `hp` answered.",
@@ -148,15 +149,15 @@ def _objective(*, objective):
     if chosen.name not in logs["close"]:
         raise Hint(
             f"No log is called `{chosen.name}`. This model reports `{', '.join(logs['close'])}`.",
-            f"هیچ گزارشی به نام `{chosen.name}` نیست. این مدل `{', '.join(logs['close'])}` را گزارش "
-            "می‌کند.",
+            f"هیچ گزارشی به نام `{chosen.name}` نیست. این مدل `{', '.join(logs['close'])}` را "
+            "گزارش می‌کند.",
         )
     if not chosen.name.startswith("val_"):
         raise Hint(
             f"`{chosen.name}` is measured on the rows that the model was trained with; a search "
             "that follows it rewards overfitting. Take the validation rows.",
-            f"معیار `{chosen.name}` روی همان ردیف‌هایی است که مدل با آن‌ها آموزش دیده؛ جستجویی که از آن "
-            "پیروی کند به بیش‌برازش پاداش می‌دهد. ردیف‌های اعتبارسنجی را بردارید.",
+            f"معیار `{chosen.name}` روی همان ردیف‌هایی است که مدل با آن‌ها آموزش دیده؛ جستجویی که از "
+            "آن پیروی کند به بیش‌برازش پاداش می‌دهد. ردیف‌های اعتبارسنجی را بردارید.",
         )
     if chosen.name != "val_r2_score":
         raise Hint(

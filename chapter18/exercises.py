@@ -20,32 +20,43 @@ _CODE = re.compile(r"`([^`]*)`")
 class Answer(NamedTuple):
     """What a checker says: whether the attempt is right, and why, in both languages.
 
-    Code in `english` and `persian` stands in backticks. A notebook shows the answer as HTML, each
-    half in its own direction; a terminal as plain text.
+    Code in `english` and `persian` stands in backticks; `quoted` is the message of an error, if
+    there was one. A notebook shows the answer as HTML, each part in its own direction; a terminal
+    as plain text.
     """
 
     is_right: bool
     english: str
     persian: str
+    quoted: str = ""
 
     def __repr__(self):
-        verdict = ("Right.", "درست است.") if self.is_right else ("Not yet.", "هنوز نه.")
-        return f"{verdict[0]} {self.english}\n\n{verdict[1]} {self.persian}"
+        return "\n\n".join(part for part in (*self._halves(), self.quoted) if part)
 
     def _repr_html_(self):
-        english, persian = map(markup, repr(self).split("\n\n"))
-        return (
-            f'<div dir="ltr" lang="en">\n{english}\n</div>\n'
-            f'<div dir="rtl" lang="fa">\n{persian}\n</div>'
-        )
+        english, persian = map(markup, self._halves())
+        parts = [
+            f'<div dir="ltr" lang="en">\n{english}\n</div>',
+            f'<div dir="rtl" lang="fa">\n{persian}\n</div>',
+        ]
+        if self.quoted:
+            parts.append(f'<div dir="ltr">\n{markup(f"`{self.quoted}`")}\n</div>')
+        return "\n".join(parts)
+
+    def _halves(self):
+        verdict = ("Right.", "درست است.") if self.is_right else ("Not yet.", "هنوز نه.")
+        return f"{verdict[0]} {self.english}", f"{verdict[1]} {self.persian}"
 
 
 class Hint(Exception):
-    """Raised by an exercise for an attempt that is not right: what is wrong, in both languages."""
+    """Raised by an exercise for an attempt that is not right: what is wrong, in both languages.
 
-    def __init__(self, english, persian):
+    `quoted` is an error whose message the reader should see, or a part of that message.
+    """
+
+    def __init__(self, english, persian, quoted=""):
         super().__init__(english, persian)
-        self.answer = Answer(False, english, persian)
+        self.answer = Answer(False, english, persian, _message(quoted))
 
 
 def right(english, persian):
@@ -83,22 +94,21 @@ def shown(value):
         text = reprlib.repr(value)
     except Exception:
         text = f"<{type(value).__name__}>"
-    return as_code(text)
+    return f"`{_one_line(text)}`"
 
 
-def cause(error):
-    """Return the type of `error` and the beginning of its message, in backticks."""
+def _message(error):
+    if isinstance(error, str):
+        return _one_line(error)
     try:
-        text = f"{type(error).__name__}: {error}"
+        return _one_line(f"{type(error).__name__}: {error}")
     except Exception:
-        text = type(error).__name__
-    return as_code(text)
+        return type(error).__name__
 
 
-def as_code(text, limit=240):
-    """Return `text` on one line and in backticks, cut off after `limit` characters."""
+def _one_line(text, limit=400):
     text = " ".join(text.replace("`", "'").split())
-    return f"`{text if len(text) <= limit else text[: limit - 1] + '…'}`"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _answer(exercise, attempt):
@@ -115,6 +125,7 @@ def _answer(exercise, attempt):
         return hint.answer
     except Exception as error:  # whatever a reader may pass, the notebook goes on
         return Hint(
-            f"This attempt cannot be checked. It ends with {cause(error)}.",
-            f"این پاسخ را نمی‌شود وارسی کرد. اجرایش با این خطا تمام شد: {cause(error)}.",
+            "This attempt cannot be checked. It ends with the error below.",
+            "این پاسخ را نمی‌شود وارسی کرد. اجرایش با خطای زیر تمام می‌شود.",
+            error,
         ).answer

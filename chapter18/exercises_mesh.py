@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from chapter18 import abstract, hardware, layouts, planning
-from chapter18.exercises import Hint, as_code, cause, checker, right, shown
+from chapter18.exercises import Hint, checker, right, shown
 
 DATA, MODEL = 2, 4  # the mesh of the first exercise
 DEVICES, DEVICE, BATCH = 8, "T4", 256  # what the second one may use
@@ -96,8 +96,7 @@ def _refused(error):
     rule, _, received = str(error).partition(" Received: ")
     for beginning, (english, persian) in _REFUSALS.items():
         if rule.startswith(beginning):
-            details = as_code(received)
-            return Hint(f"{english} Received: {details}", f"{persian} این رسید: {details}")
+            return Hint(english, persian, f"Received: {received}")
     return error
 
 
@@ -145,8 +144,9 @@ def _bytes(sizes, layout):
         plan = planning.plan(giant, mesh=sizes, layout=layout, batch_size=BATCH, estimate=False)
     except (TypeError, ValueError) as error:
         raise Hint(
-            f"This layout cannot be had on this mesh. The planner says: {cause(error)}",
-            f"این چیدمان روی این مش ممکن نیست. برنامه‌ریز می‌گوید: {cause(error)}",
+            "This layout cannot be had on this mesh. The planner says why.",
+            "این چیدمان روی این مش ممکن نیست. برنامه‌ریز می‌گوید چرا.",
+            error,
         ) from error
     return plan.exact_bytes
 

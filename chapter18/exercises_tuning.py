@@ -5,7 +5,7 @@ import keras_tuner as kt
 import numpy as np
 
 from chapter18 import objectives
-from chapter18.exercises import Hint, cause, checker, right, shown
+from chapter18.exercises import Hint, checker, right, shown
 
 LOWEST, HIGHEST = 1e-4, 1e-1
 NAMES = ("optimizer", "learning_rate", "momentum")
@@ -58,8 +58,8 @@ def _run(space, **values):
 
 def _ends_with(error, hp):
     chosen = f"`optimizer={hp.values.get('optimizer')!r}`"
-    english = f"With {chosen} your function ends with {cause(error)}."
-    persian = f"با {chosen} تابع شما با این خطا تمام می‌شود: {cause(error)}."
+    english = f"With {chosen} your function ends with the error below."
+    persian = f"با {chosen} تابع شما با خطای زیر تمام می‌شود."
     if any(p.name == "momentum" and not hp.is_active(p) for p in hp.space):
         english += (
             " Where its condition does not hold, a request answers `None`: look at the condition, "
@@ -69,7 +69,7 @@ def _ends_with(error, hp):
             " جایی که شرط برقرار نباشد، پاسخ `None` است: به شرط نگاه کنید و پاسخ را پشت یک `if` "
             "ساده به کار ببرید."
         )
-    return Hint(english, persian)
+    return Hint(english, persian, error)
 
 
 def _check_choice(parameter):

@@ -42,6 +42,7 @@ class Exchange(NamedTuple):
     is_right: bool
     english: str
     persian: str
+    quoted: str
     html: str
 
 

@@ -40,7 +40,7 @@ def test_every_attempt_gets_its_own_answer(exchanges):
 def _as_expected(exchange):
     if exchange.expected is True:
         return exchange.is_right
-    return not exchange.is_right and exchange.expected in exchange.english
+    return not exchange.is_right and exchange.expected in exchange.english + exchange.quoted
 
 
 def test_every_answer_keeps_the_rules_of_both_languages(exchanges):
@@ -120,7 +120,11 @@ def test_an_attempt_with_other_keywords_is_told_them(attempt):
 
 def test_an_error_is_a_hint():
     broken = checker(broken=lambda *, x: x / 0)
-    assert "ends with `ZeroDivisionError: division by zero`." in broken("broken", x=1).english
+    answer = broken("broken", x=1)
+    assert "ends with the error below" in answer.english
+    assert answer.quoted == "ZeroDivisionError: division by zero"
+    assert repr(answer).endswith(f"\n\n{answer.quoted}")
+    assert f'<div dir="ltr">\n<code dir="ltr">{answer.quoted}</code>' in answer._repr_html_()
 
 
 def test_an_unknown_exercise_is_refused():

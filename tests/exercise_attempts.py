@@ -46,6 +46,24 @@ my_rules = {
 """
 _ACCURACY = "[(p.argmax(axis=1) == seen.y).mean() for p in seen.predictions.values()]"
 
+
+def _model(hidden, last):
+    return f"""
+def my_model():
+    hidden = keras.layers.Dense(64, dtype="{hidden}", name="hidden")
+    logits = keras.layers.Dense(10, dtype="{last}", name="logits")
+    return keras.Sequential([keras.Input((784,)), hidden, logits])
+"""
+
+
+def _quantize(scale, ratio="np.rint(x / scale)"):
+    return f"""
+def my_quantize(x):
+    scale = {scale}
+    return ({ratio}).astype("int8"), scale
+"""
+
+
 ATTEMPTS = {
     ("01", "space"): Attempts(
         "lie in the highest decade",
@@ -185,6 +203,67 @@ ATTEMPTS = {
             ("my_widths = (513, 256)", "opens `5` grids"),
             ("my_widths = 512", "two widths"),
             ("my_widths = [512, 256]", True),
+        ],
+    ),
+    ("06", "bits"): Attempts(
+        "it is not stored as it is",
+        [
+            ('my_exponent, my_mantissa = "10000010", "1010011"', "implied and not stored"),
+            ('my_sign, my_exponent = "0", "10000010"', "Your bits say `10.375`"),
+            ('my_exponent = "10000011"', "Your bits say `-20.75`"),
+            ('my_exponent, my_mantissa = "10010", "0100110000"', "a text of `8` zeros and ones"),
+            ("my_exponent = 130", "a text of `8` zeros and ones"),
+        ],
+    ),
+    ("06", "whole"): Attempts(
+        "`65504` is the largest number",
+        [
+            ('my_limits = my_limits | {"float16": 1024}', "goes twice as far as `1024`"),
+            ('my_limits = my_limits | {"float16": 2047}', "`2048`, is exact too"),
+            ('my_limits = my_limits | {"float16": 4096}', "`2049` becomes `2048`"),
+            ("my_limits = 2048", "a dict with a number for each"),
+            ('my_limits = {"float16": 2048}', "a dict with a number for each"),
+            ('my_limits = my_limits | {"float16": 2048.5}', "a positive whole number"),
+        ],
+    ),
+    ("07", "scale"): Attempts(
+        "Without scaling",
+        [
+            ("my_scale = 2**10", "So far"),
+            ("my_scale = 2**30", "overflow to infinity"),
+            ("my_scale = -1", "a positive number"),
+            ("my_scale = 2**15", True),
+        ],
+    ),
+    ("07", "policies"): Attempts(
+        "The outputs of `logits` are `bfloat16`",
+        [
+            (_model("float16", "float32"), "keeps its weights in `float16`"),
+            (_model("float32", "float32"), "nothing gained"),
+            (_model("mixed_float16", "float32"), True),
+            ("my_model = my_model()", "Pass the function"),
+            ("my_model = keras.Sequential", "a built Keras model"),
+        ],
+    ),
+    ("08", "by_hand"): Attempts(
+        "One scale serves all columns",
+        [
+            (_quantize("np.abs(x).max(axis=0) / 127"), "One column is zero"),
+            (_quantize("1.0", "x"), "That is a cast"),
+            (_quantize("x.max(axis=0).clip(1e-9) / 127"), "negative numbers included"),
+            (_quantize("np.abs(x).max(axis=0).clip(1e-9) / 127", "x / scale"), "cuts towards zero"),
+            (_quantize("np.abs(x).max(axis=1, keepdims=True) / 127"), "a scale for each row"),
+            (_quantize("np.abs(x).max(axis=0).clip(1e-9) / 63"), "absmax gives"),
+            (_quantize("np.abs(x).max(axis=0).clip(1e-9) / 127"), True),
+        ],
+    ),
+    ("08", "filters"): Attempts(
+        "Everything is quantized",
+        [
+            ('my_filters = ["first", "second", "third"]', "is still among those"),
+            ('my_filters = ["first", "last"]', "More than one layer is left out"),
+            ('my_filters = "^third$"', "are refused"),
+            ('my_filters = lambda layer: layer.name != "third"', True),
         ],
     ),
 }

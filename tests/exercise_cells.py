@@ -98,6 +98,7 @@ def exchanges(path):
 
 
 def _exchange(exercise, attempt, expected, namespace):
+    exec(exercise.attempt, namespace)  # so that a mistake may change a part of it only
     exec(attempt, namespace)
     return _told(exercise, attempt, expected, eval(exercise.call.strip(), namespace))
 

@@ -30,6 +30,9 @@ class Answer(NamedTuple):
     persian: str
     quoted: str = ""
 
+    def __bool__(self):
+        return self.is_right
+
     def __repr__(self):
         return "\n\n".join(part for part in (*self._halves(), self.quoted) if part)
 

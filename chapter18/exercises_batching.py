@@ -123,8 +123,8 @@ def _check_rate(learning_rate, batch_size):
         raise Hint(
             f"The batch has grown `{times}` times and the learning rate has not: an epoch takes "
             f"`{times}` times fewer steps, each as small as before.",
-            f"دسته `{times}` برابر شده و نرخ یادگیری نه: یک دوره `{times}` بار گام کمتری دارد و هر "
-            "گام همان اندازهٔ قبلی است.",
+            f"دسته `{times}` برابر شده و نرخ یادگیری نه: گام‌های یک دوره `{times}` برابر کمتر "
+            "شده‌اند و هر گام به همان کوچکی است.",
         )
     raise Hint(
         "By the linear scaling rule, a batch that is `k` times larger gets a learning rate that "

@@ -50,7 +50,7 @@ def _say_which_part(exponent, mantissa):
         raise Hint(
             "The leading `1` of the significand is implied and not stored: the mantissa begins "
             "behind it.",
-            "آن `1` نخست ضمنی است و ذخیره نمی‌شود: مانتیس از رقم پس از آن آغاز می‌شود.",
+            "یکِ نخستِ ضریب، همان `1`، ضمنی است و ذخیره نمی‌شود: مانتیس از رقم پس از آن آغاز می‌شود.",
         )
 
 

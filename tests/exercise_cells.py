@@ -9,7 +9,6 @@ everything in `exercise_attempts.py`: the checks of layouts and meshes need eigh
 import ast
 import json
 import re
-import symtable
 import sys
 from typing import NamedTuple
 
@@ -67,8 +66,19 @@ def _exercise(code, english):
 def names_made(path):
     """The names that the cells and solutions of a source's exercises leave in a notebook."""
     code = "\n".join("\n".join(each[1:]) for each in exercises(path))
-    symbols = symtable.symtable(code, str(path), "exec").get_symbols()
-    return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
+    return set(_names_made_by(ast.parse(code)))
+
+
+def _names_made_by(node):
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.alias):
+        yield node.asname or node.name
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif not isinstance(node, ast.comprehension | ast.Lambda):
+        for child in ast.iter_child_nodes(node):
+            yield from _names_made_by(child)
 
 
 def names_completed_with(path):

@@ -100,6 +100,8 @@ check = checker(half=_half)
 
 def test_an_answer_is_shown_in_both_languages():
     assert check("half", number=2) == Answer(True, "Half of `4`.", "نصف `4`.")
+    assert check("half", number=2)
+    assert not check("half", number=3)
     assert repr(check("half", number=3)) == (
         "Not yet. Half of `4` is not `3`.\n\nهنوز نه. نصف `4` برابر `3` نیست."
     )

@@ -126,7 +126,7 @@ def _answer(exercise, attempt):
         return exercise(**attempt)
     except Hint as hint:
         return hint.answer
-    except Exception as error:  # whatever a reader may pass, the notebook goes on
+    except (Exception, SystemExit) as error:  # whatever is passed, the notebook goes on
         return Hint(
             "This attempt cannot be checked. It ends with the error below.",
             "این پاسخ را نمی‌شود وارسی کرد. اجرایش با خطای زیر تمام می‌شود.",

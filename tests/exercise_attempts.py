@@ -1,5 +1,6 @@
 """What people try: for each exercise the hint to its first attempt, and its usual mistakes."""
 
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -292,6 +293,7 @@ def nonsense(keywords):
     values += [[None] * 6, [[1, 2], [3]], {"data": 0}, {None: None}, {"data": "x"}, {"a": 1}]
     values += [b"\xff", object(), Hostile(), [Hostile()] * 6, {Hostile: Hostile()}, ValueError("x")]
     values += [np.zeros((3, 0)), np.array([["a"]]), np.array(3), lambda: None, lambda hp: hp, int]
+    values += [lambda *_: sys.exit()]
     for value in values:
         yield type(value).__name__, dict.fromkeys(keywords, value)
     yield "nothing", {}

@@ -94,10 +94,8 @@ def _places(model, rules):
 
 def _refused(error):
     rule, _, received = str(error).partition(" Received: ")
-    for beginning, (english, persian) in _REFUSALS.items():
-        if rule.startswith(beginning):
-            return Hint(english, persian, f"Received: {received}")
-    return error
+    (texts,) = (texts for beginning, texts in _REFUSALS.items() if rule.startswith(beginning))
+    return Hint(*texts, f"Received: {received}")
 
 
 def _parts(spec):
@@ -152,11 +150,12 @@ def _bytes(sizes, layout):
 
 
 def _fewest(room):
-    for n in (1, 2, 4, 8):
-        for sizes, layout in (({"data": n}, "fsdp"), ({"data": 1, "model": n}, "columns")):
-            if _bytes(sizes, layout) <= room:
-                return n
-    return DEVICES
+    return next(
+        n
+        for n in (1, 2, 4, 8)
+        for sizes, layout in (({"data": n}, "fsdp"), ({"model": n}, "columns"))
+        if _bytes(sizes, layout) <= room
+    )
 
 
 def _too_large(needed, room, sizes, layout):

@@ -37,12 +37,9 @@ def main(arguments=None):
     """Measure every setting, print the tables and write the record; return its path."""
     options = _parser().parse_args(arguments)
     if options.one:
-        print(
-            json.dumps(measure_one(*options.one, SMALL if options.small else FULL, options.weights))
-        )
+        sizes = SMALL if options.small else FULL
+        print(json.dumps(measure_one(*options.one, sizes, options.weights)))
         return None
-    import pandas as pd
-
     from chapter18 import course, devices, measured
 
     found = devices.count_accelerators()
@@ -51,28 +48,36 @@ def main(arguments=None):
             "An accelerator's figures come from an accelerator. "
             f"Received: {devices.describe()}. Add --small to try the script itself."
         )
-    hardware = devices.describe()
-    with tempfile.TemporaryDirectory() as folder:
-        weights = Path(folder) / "mlp.weights.h5"
-        rows = {
-            experiment: [_in_child(experiment, s, weights, options.small) for s in settings]
-            for experiment, settings in SETTINGS.items()
-        }
-    record = measured.Measurement(
-        hardware=hardware,
-        date=datetime.date.today().isoformat(),
-        versions={name: version(name) for name in ("keras", "jax", "jaxlib")},
-        script="benchmarks/measure_accelerator.py" + (" --small" if options.small else ""),
-        tables={name: pd.DataFrame(r, columns=measured.COLUMNS) for name, r in rows.items()},
-    )
+    record = _measure(options.small)
     print(record.heading())
-    for name, table in record.tables.items():
-        print(f"\n{name}\n{table.to_string(index=False)}")
+    for experiment, table in record.tables.items():
+        print(f"\n{experiment}\n{table.to_string(index=False)}")
     name = re.sub(r"\W+", "_", found.name if found.number else "cpu").strip("_").lower()
     path = options.out / f"measured_{name}.json"
     course.write_whole(path, measured.dumps(record))
     print(f"\nwritten to {path}")
     return path
+
+
+def _measure(small):
+    """Return the `Measurement` of this machine."""
+    import pandas as pd
+
+    from chapter18 import devices, measured
+
+    with tempfile.TemporaryDirectory() as folder:
+        weights = Path(folder) / "mlp.weights.h5"
+        rows = {
+            experiment: [_in_child(experiment, setting, weights, small) for setting in settings]
+            for experiment, settings in SETTINGS.items()
+        }
+    return measured.Measurement(
+        hardware=devices.describe(),
+        date=datetime.date.today().isoformat(),
+        versions={name: version(name) for name in ("keras", "jax", "jaxlib")},
+        script="benchmarks/measure_accelerator.py" + (" --small" if small else ""),
+        tables={name: pd.DataFrame(r, columns=measured.COLUMNS) for name, r in rows.items()},
+    )
 
 
 def _parser():

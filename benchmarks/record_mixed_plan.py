@@ -3,24 +3,21 @@
 The steps are compiled by the TPU's own compiler, which needs no TPU; section 7 reads the record
 where that compiler is not installed. Takes about a minute.
 
-    pip install '.[tpu-plan]' && python benchmarks/record_mixed_plan.py
+    pip install '.[tpu-plan]' && python -m benchmarks.record_mixed_plan
 """
 
-import datetime
 import os
-from importlib.metadata import version
-from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"
 
 import keras
 from keras import layers
 
-from chapter18 import planning, recorded_plans
+from benchmarks.recordings import record
+from chapter18 import planning
 
 TARGET = "v5e:2x4"
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
-RECORD = Path(__file__).parents[1] / "chapter18" / "data" / "mixed_v5e_plan.json"
 
 
 def wide():
@@ -42,15 +39,7 @@ def main():
         )
         for policy in POLICIES
     }
-    for plan in plans.values():
-        print(plan)
-    recording = recorded_plans.Recording(
-        plans=plans,
-        date=datetime.date.today().isoformat(),
-        versions={name: version(name) for name in ("keras", "jax", "jaxlib", "libtpu")},
-        script="benchmarks/record_mixed_plan.py",
-    )
-    RECORD.write_text(recorded_plans.dumps(recording), encoding="utf-8")
+    record("mixed_v5e_plan", plans, "benchmarks/record_mixed_plan.py")
 
 
 if __name__ == "__main__":

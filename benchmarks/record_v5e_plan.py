@@ -3,23 +3,20 @@
 The steps are compiled by the TPU's own compiler, which needs no TPU; section 5 reads the record
 where that compiler is not installed. Takes about a minute.
 
-    pip install '.[tpu-plan]' && python benchmarks/record_v5e_plan.py
+    pip install '.[tpu-plan]' && python -m benchmarks.record_v5e_plan
 """
 
-import datetime
 import os
-from importlib.metadata import version
-from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"
 
 import keras
 from keras import layers
 
-from chapter18 import planning, recorded_plans
+from benchmarks.recordings import record
+from chapter18 import planning
 
 TARGET = "v5e:2x4"
-RECORD = Path(__file__).parents[1] / "chapter18" / "data" / "v5e_plan.json"
 
 
 def tiny():
@@ -48,15 +45,7 @@ def main():
         "tiny": planning.plan(tiny, mesh={"data": 8}, batch_size=128, **step),
         "wide": planning.plan(wide, mesh={"data": 8}, batch_size=8192, **step),
     }
-    for name, plan in plans.items():
-        print(name, plan, sep="\n")
-    recording = recorded_plans.Recording(
-        plans=plans,
-        date=datetime.date.today().isoformat(),
-        versions={name: version(name) for name in ("keras", "jax", "jaxlib", "libtpu")},
-        script="benchmarks/record_v5e_plan.py",
-    )
-    RECORD.write_text(recorded_plans.dumps(recording), encoding="utf-8")
+    record("v5e_plan", plans, "benchmarks/record_v5e_plan.py")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
+from keras.src.quantizers import gptq_core
 
 from chapter18 import calibration, quantization
 
@@ -92,6 +93,14 @@ def test_where_calibration_works_the_probe_sees_it_and_the_mode_is_accepted(mode
     assert given.quantization_layer_structure is structure
     for variable, value in zip(model.variables, before, strict=True):
         np.testing.assert_array_equal(variable.value, value)
+
+
+@pytest.mark.usefixtures("repaired_keras", "fresh_answers")
+@pytest.mark.parametrize("offset", [0, 28, 56, 91, 119])
+def test_no_offset_of_the_data_hides_that_calibration_works(monkeypatch, offset):
+    # GPTQ takes this offset from hash(), whose answer for a string differs between processes.
+    monkeypatch.setattr(gptq_core, "hash", lambda _: offset, raising=False)
+    assert calibration.calibration_changes_kernels("gptq") is True
 
 
 @pytest.mark.usefixtures("fresh_answers")

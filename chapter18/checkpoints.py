@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import zipfile
 import zlib
 from pathlib import Path
@@ -11,6 +10,7 @@ import keras
 
 from chapter18 import abstract, manifests, processes
 from chapter18 import mesh as meshes
+from chapter18.replacing import replacing
 
 
 def save(model, path):
@@ -90,18 +90,12 @@ def _check_savable(model, path):
 
 
 def _write(model, manifest, path):
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.keras")
-    try:
+    with replacing(path, suffix=".keras") as partial:
         with _no_distribution():
             model.save(partial)
         with zipfile.ZipFile(partial, "a") as archive:
             archive.writestr(manifests.NAME, manifest.to_json())
         manifests.check_file(partial, manifest)
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _read(path):

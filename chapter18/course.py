@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from chapter18.replacing import replacing
+
 
 class CourseError(Exception):
     """A request the course cannot meet; the message is meant for the person who made it."""
@@ -131,10 +133,5 @@ def this_kernel(**environment):
 def write_whole(path, text):
     """Write `text` to `path` at once or not at all: a reader never meets half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", newline="\n", dir=path.parent, suffix=".tmp", delete=False
-    ) as file:
-        file.write(text)
-    # A temporary file is private to its owner; what replaces a shared file must not be.
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="\n")

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import zipfile
 import zlib
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+
+from chapter18.replacing import replacing
 
 _RECORD, _WEIGHTS, _PROBE = "quantized.json", "model.weights.h5", "probe.npz"
 
@@ -40,16 +41,9 @@ class Contents(NamedTuple):
 
 def write(path, contents):
     """Write `Contents` to `path`; what is there is replaced at once, or kept on any failure."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with replacing(Path(path)) as partial:
         _pack(partial, contents)
         read(partial)
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read(path):

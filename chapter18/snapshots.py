@@ -3,9 +3,10 @@
 import contextlib
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from chapter18.replacing import replacing
 
 SNAPSHOT = "snapshot.json"
 
@@ -151,9 +152,5 @@ def _verified(text):
 
 
 def _replace(path, text):
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")

@@ -1,0 +1,22 @@
+"""A file written whole or not at all, whatever ends the process."""
+
+import contextlib
+import os
+
+
+@contextlib.contextmanager
+def replacing(path, suffix=".tmp"):
+    """Yield a path beside `path` to write to, which takes its place if the block ends well.
+
+    What was written reaches the disk before, so that a reader, or a run after a crash, meets the
+    old file or the new one and never half of one. On a failure `path` keeps what it had, and what
+    was written is removed. The path to write to ends in `suffix`.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
+    try:
+        yield partial
+        with open(partial, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

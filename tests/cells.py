@@ -13,6 +13,8 @@ OPENING = '<div dir="rtl" lang="fa">'
 CODE = "\ue000"  # stands for a code span in a block's text
 MATH = "\ue001"  # stands for a formula in a block's text
 CODE_SPAN = re.compile(r'<code dir="ltr">(.*?)</code>', re.DOTALL)
+# A Persian cell's only form of a block of code; its lines are HTML, not Markdown.
+CODE_BLOCK = re.compile(r'^<pre dir="ltr">\n(.*?)^</pre>$', re.DOTALL | re.MULTILINE)
 FORMULA = re.compile(r"\$\$.+?\$\$|\$(?:[^$\n]|\n(?!\n))+?\$", re.DOTALL)
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 
@@ -45,9 +47,9 @@ def tokens(cell):
 
 
 def blocks(cell):
-    """The cell's `Block`s in order; code spans and formulas are one character each."""
+    """The cell's `Block`s in order; code and formulas are one character each."""
     found, opened = [], ""
-    for token in tokens(_hide(CODE_SPAN, CODE, cell)):
+    for token in tokens(_hide(CODE_SPAN, CODE, _hide(CODE_BLOCK, CODE, cell))):
         if token.type.endswith("_open"):
             opened = token.type.removesuffix("_open")
         elif token.type == "inline":

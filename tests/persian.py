@@ -10,7 +10,7 @@ import unicodedata
 
 import persian_spelling
 import persian_terms
-from cells import CODE, CODE_SPAN, MATH, OPENING, around, blocks, show, tokens
+from cells import CODE, CODE_BLOCK, CODE_SPAN, MATH, OPENING, around, blocks, show, tokens
 
 DIGIT = persian_spelling.DIGIT
 
@@ -67,10 +67,16 @@ def ordinary_markdown(cell):
 
 
 def no_fences(cell):
-    """Rule 4: code blocks belong in the shared code cell."""
+    """Rule 4: code belongs in the shared code cell; a folded solution shows it in a left-to-right
+    `<pre>`, whose content is HTML."""
     for token in tokens(cell):
         if token.type in {"fence", "code_block"}:
             yield f"a code block inside the div: {token.content.strip()[:40]}"
+    for tag in re.findall(r"</?pre[^>]*>.*", CODE_BLOCK.sub("", cell)):
+        yield f'a block of code that is not <pre dir="ltr">, its lines, </pre>: {tag[:40]}'
+    for code in CODE_BLOCK.findall(cell):
+        for match in re.finditer(r"[<>$`]|&(?!#\d+;|lt;|gt;|amp;)", code):
+            yield f"write &lt; &gt; &amp; &#36; &#96; in a block of code: {around(code, match)}"
 
 
 def persian_first(cell):

@@ -48,6 +48,19 @@ MORE_PROSE = """
 مقالهٔ Krogh و Vedelsby با نام *Neural networks, cross validation: active learning* را بخوانید.
 
 <details>
+<summary>پاسخ</summary>
+
+سلول را چنین تغییر دهید:
+
+<pre dir="ltr">
+for n in range(2, 17):  # not a word, a number
+
+    fits = n &lt; 5 and 0.5 &gt; rate
+</pre>
+
+</details>
+
+<details>
 <summary>راهنمایی</summary>
 
 پیش‌بینی هر عضو، برای ۱۰٬۰۰۰ تصویر، جدولی ۱۰٬۰۰۰ در ۱۰ است. رهایی، تنهایی، نهایی، اشتها، فقیه،
@@ -109,6 +122,12 @@ BAD = [
     # rule 4
     ("نمونه:\n\n```python\nx = 1\n```", "a code block inside the div"),
     ("نمونه:\n\n    x = 1", "a code block inside the div"),
+    ("نمونه:\n\n<pre>\nx = 1\n</pre>", "a block of code that is not"),
+    ('نمونه:\n\n<pre dir="rtl">\nx = 1\n</pre>', "a block of code that is not"),
+    ('نمونه:\n\n<pre dir="ltr">x = 1</pre>', "a block of code that is not"),
+    ('نمونه:\n\n<pre dir="ltr">\nx < 1\n</pre>', "write &lt; &gt;"),
+    ('نمونه:\n\n<pre dir="ltr">\nx & 1\n</pre>', "write &lt; &gt;"),
+    ('نمونه:\n\n<pre dir="ltr">\nx = "$"\n</pre>', "write &lt; &gt;"),
     # rule 5
     ("Keras یک کتابخانه است.", "paragraph does not start"),
     ("- Keras یک کتابخانه است.", "paragraph does not start"),

@@ -23,6 +23,10 @@ PAIRS = [
     ),
     ("1. One\n2. Two\n\n`x` twice: `x`.", 'نخست:\n\n1. یک\n2. دو با <code dir="ltr">x</code>.'),
     ("From 1–3, in Keras 3.15.", "از ۱ تا ۳، در Keras 3.15."),
+    (
+        "Thus:\n\n```python\nif a < 5:\n\n    b = a\n```",
+        'چنین:\n\n<pre dir="ltr">\nif a &lt; 5:\n\n    b = a\n</pre>',
+    ),
 ]
 
 
@@ -47,6 +51,8 @@ def test_good_twins_have_no_difference(english, persian):
         ("[a](https://a.b)", "[الف](https://a.c)", "links differ, only English ['https://a.b']"),
         ("![a](a.png)", "الف", "links differ, only English ['a.png']"),
         ("<https://a.b>", "الف", "links differ"),
+        ("```python\na = b\n```", "الف", "blocks of code differ"),
+        ("```python\na\n```", '<pre dir="ltr">\nb\n</pre>', "blocks of code differ"),
     ],
 )
 def test_a_difference_is_told(english, persian, fault):

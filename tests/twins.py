@@ -3,7 +3,7 @@
 import html
 import re
 
-from cells import CODE_SPAN, is_persian, tokens
+from cells import CODE_BLOCK, CODE_SPAN, is_persian, tokens
 
 _PERSIAN_DIGITS = str.maketrans("۰۱۲۳۴۵۶۷۸۹٫٪", "0123456789.%", "٬")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
@@ -35,6 +35,7 @@ def differences(english, persian):
     for what, found in [
         ("heading levels", headings),
         ("code names", code_names),
+        ("blocks of code", code_blocks),
         ("numbers", numbers),
         ("links", links),
     ]:
@@ -53,6 +54,12 @@ def code_names(cell):
     written = [html.unescape(code) for code in CODE_SPAN.findall(cell)]
     written += [token.content for token in _inline(cell) if token.type == "code_inline"]
     return {" ".join(code.split()) for code in written}
+
+
+def code_blocks(cell):
+    """The blocks of code in order: fences in English, `<pre dir="ltr">` in Persian."""
+    fences = [token.content for token in tokens(cell) if token.type == "fence"]
+    return fences + [html.unescape(code) for code in CODE_BLOCK.findall(cell)]
 
 
 def numbers(cell):

@@ -1,4 +1,4 @@
-"""`python -m chapter18 run | build | links`: the course from the command line."""
+"""`python -m chapter18 run | build | edition | html | links`: the course from the command line."""
 
 import argparse
 import sys
@@ -19,7 +19,7 @@ def main(arguments=None):
 
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m chapter18", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="run|build|links")
+    commands = parser.add_subparsers(required=True, metavar="run|build|edition|html|links")
 
     run = commands.add_parser("run", help="execute notebooks with papermill")
     run.add_argument("sections", nargs="*", metavar="SECTION", help="a number or name; default all")
@@ -35,6 +35,18 @@ def _parser():
     build.add_argument("--check", action="store_true", help="only compare with the sources")
     build.add_argument("--force", action="store_true", help="execute even where nothing changed")
     build.set_defaults(command=_build)
+
+    edition = commands.add_parser("edition", help="write notebooks in one language")
+    edition.add_argument("--lang", required=True, metavar="fa|en")
+    edition.set_defaults(command=_edition)
+
+    html = commands.add_parser("html", help="write a site that needs no network")
+    html.add_argument("--lang", default="both", metavar="fa|en|both")
+    html.set_defaults(command=_html)
+
+    for reader in (edition, html):
+        reader.add_argument("sections", nargs="*", metavar="SECTION")
+        reader.add_argument("--out", required=True, type=Path, metavar="DIR")
 
     links = commands.add_parser("links", help="stamp the repository's address everywhere")
     links.add_argument("--repo", required=True, metavar="OWNER/NAME")
@@ -61,6 +73,21 @@ def _build(root, options):
         return int(bool(faults))
     for name, done in building.build(root, options.sections, force=options.force):
         print(f"{name}: {done}", flush=True)
+    return 0
+
+
+def _edition(root, options):
+    from chapter18 import editions
+
+    for path in editions.write(root, options.sections, language=options.lang, out=options.out):
+        print(path)
+    return 0
+
+
+def _html(root, options):
+    from chapter18 import website
+
+    print(website.write(root, options.sections, language=options.lang, out=options.out))
     return 0
 
 

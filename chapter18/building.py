@@ -15,6 +15,7 @@ from chapter18 import course
 from chapter18.course import CourseError
 
 PACKAGE = Path(__file__).parent
+_KEPT = ("alt", "tags")  # `alt` describes the cell's figure: {"en": text, "fa": text}
 REPOSITORY = re.compile(r'^REPOSITORY = ".*?"', re.MULTILINE)
 
 
@@ -64,7 +65,7 @@ def assemble(source):
     seen = set()
     for cell in text.cells:
         cell.id = _identity(cell, seen)
-        cell.metadata = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
+        cell.metadata = {key: cell.metadata[key] for key in _KEPT if cell.metadata.get(key)}
     notebook.cells = text.cells
     notebook.metadata.chapter18["code_digest"] = _digest(notebook)
     return notebook

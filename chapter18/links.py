@@ -4,6 +4,7 @@ import re
 import tomllib
 
 from chapter18 import building, course
+from chapter18.about import about
 from chapter18.course import CourseError
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?/[A-Za-z0-9._-]+")
@@ -12,9 +13,18 @@ BLOCK = re.compile(r"(<!-- links:begin -->\n).*?(<!-- links:end -->)", re.DOTALL
 GITHUB = "https://github.com/"
 
 UNSTAMPED = (
-    "The repository's address is not stamped yet, so there are no links to open. "
+    "The repository's address is not stamped yet, so there are no links to Colab and Kaggle. "
     "Its owner runs `python -m chapter18 links --repo OWNER/NAME` once.\n"
 )
+HEAD = (
+    "# Where each section runs / هر بخش کجا اجرا می‌شود\n\n"
+    "Written by `python -m chapter18 links`; edit the front matter of `notebooks/source/*.md`.\n\n"
+)
+COLUMNS = {
+    "en": ("Section", "Minutes on a laptop", "On GPU or TPU", "Open"),
+    "fa": ("بخش", "دقیقه روی لپ‌تاپ", "روی GPU یا TPU", "باز کردن"),
+}
+OPEN = {"en": ("notebook", "text"), "fa": ("نوت‌بوک", "متن")}
 
 
 def repository(root):
@@ -49,9 +59,10 @@ def stamped(root, repo):
     files = {
         root / "pyproject.toml": _pyproject(_text(root / "pyproject.toml"), repo),
         root / "README.md": BLOCK.sub(
-            lambda block: block[1] + _badges(repo) + block[2], _text(root / "README.md")
+            lambda block: block[1] + _badges(repo) + _tables(root, repo) + block[2],
+            _text(root / "README.md"),
         ),
-        root / "colab_links.md": _table(root, repo),
+        root / "colab_links.md": HEAD + _tables(root, repo),
     }
     for section in course.sections(root):
         files[section.source] = building.REPOSITORY.sub(
@@ -83,38 +94,38 @@ def _pyproject(text, repo):
 
 def _badges(repo):
     if not repo:
-        return UNSTAMPED
+        return ""
     return (
         f"[Open in Colab](https://colab.research.google.com/github/{repo}/tree/main/notebooks) · "
-        f"[Open in Binder](https://mybinder.org/v2/gh/{repo}/main?urlpath=lab/tree/notebooks) · "
-        f"[every link, section by section](colab_links.md)\n"
+        f"[Open in Binder](https://mybinder.org/v2/gh/{repo}/main?urlpath=lab/tree/notebooks)\n\n"
     )
 
 
-def _table(root, repo):
-    lines = [
-        "# Where each section runs / هر بخش کجا اجرا می‌شود",
-        "",
-        "Written by `python -m chapter18 links`; edit the front matter of `notebooks/source/*.md`.",
-        "",
-        "| Section | Minutes on a laptop | On GPU or TPU | Open |",
-        "|---|---|---|---|",
-    ]
+def _tables(root, repo):
+    persian = f'<div dir="rtl" lang="fa">\n\n{_table(root, repo, "fa")}\n</div>\n'
+    tables = f"{_table(root, repo, 'en')}\n{persian}"
+    return tables if repo else f"{tables}\n{UNSTAMPED}"
+
+
+def _table(root, repo, language):
+    rows = [COLUMNS[language], ("---",) * len(COLUMNS[language])]
     for section in course.sections(root):
-        about = building.assemble(section.source).metadata.chapter18
-        lines.append(
-            f"| {about.title} | {about.minutes} | {about.accelerator} | {_links(section, repo)} |"
-        )
-    note = [] if repo else ["", UNSTAMPED.rstrip()]
-    return "\n".join(lines + note) + "\n"
+        front = building.assemble(section.source).metadata.chapter18
+        rows.append((*about(front, section.name, language), _links(section, repo, language)))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _links(section, repo):
-    notebook = f"[notebook](notebooks/{section.notebook.name})"
-    source = f"{notebook} · [text](notebooks/source/{section.source.name})"
-    if not repo:
-        return source
-    path = f"{repo}/blob/main/notebooks/{section.notebook.name}"
-    colab = f"[Colab](https://colab.research.google.com/github/{path})"
-    kaggle = f"[Kaggle](https://kaggle.com/kernels/welcome?src={GITHUB}{path})"
-    return f"{colab} · {kaggle} · {source}"
+def _links(section, repo, language):
+    hosted = []
+    if repo:
+        path = f"{repo}/blob/main/notebooks/{section.notebook.name}"
+        hosted = [
+            f"[Colab](https://colab.research.google.com/github/{path})",
+            f"[Kaggle](https://kaggle.com/kernels/welcome?src={GITHUB}{path})",
+        ]
+    notebook, source = OPEN[language]
+    here = [
+        f"[{notebook}](notebooks/{section.notebook.name})",
+        f"[{source}](notebooks/source/{section.source.name})",
+    ]
+    return " · ".join(hosted + here)

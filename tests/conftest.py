@@ -3,6 +3,7 @@
 import os
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"
 os.environ.setdefault("MPLBACKEND", "agg")
@@ -13,6 +14,15 @@ if tuple(int(part) for part in version("jax").split(".")[:3]) < (0, 8, 2):
     os.environ["XLA_FLAGS"] = "--xla_cpu_use_xnnpack=false"
 
 import pytest
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The folder of the course's site, written once for all tests that read it."""
+    from chapter18 import website
+
+    root = Path(__file__).parent.parent
+    return website.write(root, out=tmp_path_factory.mktemp("site")).parent
 
 
 @pytest.fixture(autouse=True)

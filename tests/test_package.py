@@ -1,6 +1,7 @@
 """The package as installed: light to import, whole in its wheel, declared once."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ def test_importing_the_package_wakes_neither_keras_nor_jax():
     assert done.stdout.strip() == "set()"
 
 
-def test_the_wheel_holds_every_module_and_the_data(tmp_path):
+def test_the_wheel_holds_every_module_the_data_and_the_site(tmp_path):
     # Built from a copy, because setuptools leaves its own files beside what it builds.
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
@@ -37,7 +38,8 @@ def test_the_wheel_holds_every_module_and_the_data(tmp_path):
     (wheel,) = tmp_path.glob("chapter18-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     package = ROOT / "chapter18"
-    files = [*package.glob("*.py"), *(p for p in (package / "data").iterdir() if p.is_file())]
+    beside = [p for folder in ("data", "site") for p in (package / folder).iterdir() if p.is_file()]
+    files = [*package.glob("*.py"), *beside]
     assert {path.relative_to(ROOT).as_posix() for path in files} <= names
     assert {"chapter18/data/mnist.npz", "chapter18/data/hafez.txt"} <= names
 
@@ -53,6 +55,15 @@ def test_conda_environment_agrees_with_pyproject():
     # Nothing is declared a second time: conda brings Python, pip brings what pyproject says.
     assert set(conda) == {python, "pip"}
     assert pip == {"pip": ["--editable .[course]"]}
+
+
+def test_binder_gets_the_style_sheet_of_jupyterlab(tmp_path):
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    subprocess.run([ROOT / "postBuild"], cwd=ROOT, env=environment, check=True, timeout=60)
+    sheet = (tmp_path / ".jupyter/custom/custom.css").read_text(encoding="utf-8")
+    assert sheet == (ROOT / "chapter18/site/lab.css").read_text(encoding="utf-8")
+    settings = (tmp_path / ".jupyter/jupyter_lab_config.py").read_text(encoding="utf-8")
+    assert settings == "c.LabApp.custom_css = True\n"
 
 
 def test_modules_import_downwards_only():

@@ -11,9 +11,9 @@ kernelspec:
   language: python
   name: python3
 chapter18:
-  title: {title}
+  title: {number} · {title} · بخش
   minutes: 1
-  accelerator: the same
+  accelerator: {en: the same, fa: همان}
   quick:
     rows: 2
 ---
@@ -77,7 +77,7 @@ def write(root, **bodies):
     source.mkdir(parents=True)
     for number, name in enumerate(("first", "second"), start=1):
         body = bodies.get(name, SETUP + PARAMETERS + BODY)
-        text = FRONT.replace("{title}", name.title()) + body
+        text = FRONT.replace("{title}", name.title()).replace("{number}", str(number)) + body
         (source / f"{number:02}_{name}.md").write_text(text, encoding="utf-8")
     (root / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
     readme = "# Tiny\n\n<!-- links:begin -->\nold\n<!-- links:end -->\n"

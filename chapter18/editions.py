@@ -1,0 +1,140 @@
+"""The notebooks in one language: same code and outputs, the other language's cells gone."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+import nbformat
+
+from chapter18 import course
+from chapter18.course import CourseError
+
+LANGUAGES = ("fa", "en")
+_FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#{1,6} +(.+?)[ #]*$", re.MULTILINE)
+_LINK = re.compile(r"(?<=\]\()([\w.-]+\.ipynb)?#([^)\s]+)(?=\))")
+
+
+class Edition(NamedTuple):
+    """A section in one language: its name (`01_hyperparameter_optimization`) and notebook node."""
+
+    name: str
+    notebook: nbformat.NotebookNode
+
+
+def write(root, wanted=(), *, language, out):
+    """Write the sections in `language` ("fa" or "en") into `out`; return the paths written.
+
+    Everything is checked before anything is written. Raises `CourseError` for an unknown language
+    or section, a notebook that is not built, and an `out` among the course's own notebooks.
+    """
+    check_language(language, LANGUAGES)
+    out = check_out(root, out)
+    paths = []
+    for name, notebook in editions(root, wanted, language=language):
+        paths.append(out / f"{name}.ipynb")
+        course.write_whole(paths[-1], nbformat.writes(notebook, version=4) + "\n")
+    return paths
+
+
+def editions(root, wanted=(), *, language):
+    """Return an `Edition` for each section; twins carry the same cell id in both languages.
+
+    A link to a heading of any section leads to that heading's twin in `language`. Raises
+    `CourseError` for an unknown section and for a notebook that is not built.
+    """
+    chosen = [(section.name, _read(section)) for section in course.sections(root, wanted)]
+    anchors = {
+        f"{section.name}.ipynb": _anchors(nbformat.read(section.notebook, as_version=4), language)
+        for section in course.sections(root)
+        if section.notebook.is_file()
+    }
+    return [Edition(name, _edition(name, built, language, anchors)) for name, built in chosen]
+
+
+def check_language(language, valid):
+    """Raise `CourseError` unless `language` is one of `valid`."""
+    if language not in valid:
+        raise CourseError(
+            f"The language is one of {', '.join(valid)}. Received: {language!r}. "
+            "Name one of them with --lang."
+        )
+
+
+def check_out(root, out):
+    """Return `out`; raise `CourseError` unless it is a folder away from the course's notebooks."""
+    folder, kept = Path(out).resolve(), (root / "notebooks").resolve()
+    if folder == kept or kept in folder.parents:
+        raise CourseError(
+            "What is made from the notebooks is written outside their folder. "
+            f"Received: --out {out}, inside {kept}. Name another folder, for example build/."
+        )
+    if folder.exists() and not folder.is_dir():
+        raise CourseError(
+            "What is made from the notebooks is written into a folder. "
+            f"Received: --out {out}, a file. Name a folder, which may be a new one."
+        )
+    return folder
+
+
+def anchor(heading):
+    """Return the anchor that JupyterLab gives a heading, written as plain text or Markdown."""
+    return re.sub(r"[`*]|<[^>]*>", "", heading).strip().replace(" ", "-")
+
+
+def _read(section):
+    if not section.notebook.is_file():
+        raise CourseError(
+            f"An edition is made from a built notebook. Received: no file {section.notebook}. "
+            "Build it with `python -m chapter18 build`."
+        )
+    return nbformat.read(section.notebook, as_version=4)
+
+
+def _edition(name, notebook, language, anchors):
+    kept, twin = [], None
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            persian = _is_persian(cell)
+            # One id for both twins, so that a reader can change the language at the same place.
+            cell.id = (persian and twin) or cell.id
+            twin = None if persian else cell.id
+            if persian != (language == "fa"):
+                continue
+            cell.source = _with_links(cell.source, f"{name}.ipynb", anchors)
+        elif "alt" in cell.metadata:
+            cell.metadata.alt = cell.metadata.alt[language]
+        kept.append(cell)
+    notebook.cells = kept
+    notebook.metadata.chapter18["language"] = language
+    return notebook
+
+
+def _is_persian(cell):
+    return cell.cell_type == "markdown" and cell.source.startswith('<div dir="rtl" lang="fa">')
+
+
+def _with_links(text, here, anchors):
+    def twin(link):
+        file, target = link[1] or "", unquote(link[2])
+        return f"{file}#{quote(anchors.get(file or here, {}).get(target, target))}"
+
+    return _LINK.sub(twin, text)
+
+
+def _anchors(notebook, language):
+    """Map each heading's anchor, in either language, to its anchor in `language`."""
+    prose = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    english = _headings(cell for cell in prose if not _is_persian(cell))
+    persian = _headings(cell for cell in prose if _is_persian(cell))
+    kept = persian if language == "fa" else english
+    return dict(zip(english + persian, kept + kept, strict=False))
+
+
+def _headings(cells):
+    return [
+        anchor(heading)
+        for cell in cells
+        for heading in _HEADING.findall(_FENCE.sub("", cell.source))
+    ]

@@ -110,7 +110,7 @@ def _effect(ax, table, name, score):
     labels = sorted(values.unique())
     ax.scatter([labels.index(v) for v in values], table[score], color=COLOURS[0], s=28)
     ax.set_xticks(range(len(labels)), [_short(label) for label in labels])
-    ax.set_xlim(-0.5, len(labels) - 0.5)
+    ax.set_xlim(-0.5, max(len(labels), 1) - 0.5)  # with few trials, none may have had it
 
 
 def _short(label):

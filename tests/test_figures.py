@@ -32,6 +32,13 @@ def test_the_strongest_hyperparameter_comes_first_with_its_gap():
     assert titles(figure) == ["rate: 0.1000", "units: 0.0900", "dropout: 0.0300"]
 
 
+def test_a_hyperparameter_that_no_trial_had_has_an_empty_panel():
+    table = pd.DataFrame({"score": [0.9, 0.8], "units": [64, 32], "momentum": [np.nan, np.nan]})
+    figure = tuning_figures.hyperparameter_effects(table, ["momentum", "units"])
+    assert titles(figure) == ["units: 0.1000", "momentum: 0.0000"]
+    assert not figure.axes[1].get_xticks().size
+
+
 def test_many_different_numbers_are_compared_by_thirds():
     rates = [1e-4, 2e-4, 1e-3, 2e-3, 1e-2, 2e-2]
     table = pd.DataFrame({"score": [0.5, 0.7, 0.9, 0.9, 0.4, 0.2], "learning_rate": rates})

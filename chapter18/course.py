@@ -66,6 +66,18 @@ def _section(wanted, known):
     )
 
 
+def built(section):
+    """Return the notebook node of a `Section`; raise `CourseError` when it is not built."""
+    import nbformat  # slow, and not needed to find the course
+
+    if not section.notebook.is_file():
+        raise CourseError(
+            f"A section is read from its built notebook. Received: no file {section.notebook}. "
+            "Build it with `python -m chapter18 build`."
+        )
+    return nbformat.read(section.notebook, as_version=4)
+
+
 def parameters(notebook, name):
     """Return the parameters of a notebook node as a dict of plain values, in their order.
 

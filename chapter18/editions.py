@@ -44,7 +44,7 @@ def editions(root, wanted=(), *, language):
     A link to a heading of any section leads to that heading's twin in `language`. Raises
     `CourseError` for an unknown section and for a notebook that is not built.
     """
-    chosen = [(section.name, _read(section)) for section in course.sections(root, wanted)]
+    chosen = [(section.name, course.built(section)) for section in course.sections(root, wanted)]
     anchors = {
         f"{section.name}.ipynb": _anchors(nbformat.read(section.notebook, as_version=4), language)
         for section in course.sections(root)
@@ -81,15 +81,6 @@ def check_out(root, out):
 def anchor(heading):
     """Return the anchor that JupyterLab gives a heading, written as plain text or Markdown."""
     return re.sub(r"[`*]|<[^>]*>", "", heading).strip().replace(" ", "-")
-
-
-def _read(section):
-    if not section.notebook.is_file():
-        raise CourseError(
-            f"An edition is made from a built notebook. Received: no file {section.notebook}. "
-            "Build it with `python -m chapter18 build`."
-        )
-    return nbformat.read(section.notebook, as_version=4)
 
 
 def _edition(name, notebook, language, anchors):

@@ -4,8 +4,6 @@ import ast
 import time
 from typing import NamedTuple
 
-import nbformat
-
 from chapter18 import course
 from chapter18.course import CourseError
 
@@ -49,7 +47,7 @@ def report(results):
 
 
 def _jobs(chosen, given, quick):
-    notebooks = {section: _read(section) for section in chosen}
+    notebooks = {section: course.built(section) for section in chosen}
     defaults = {s: course.parameters(nb, s.name) for s, nb in notebooks.items()}
     values = {s: dict(_quick(s, notebooks[s], defaults[s])) if quick else {} for s in chosen}
     for name, text in given:
@@ -59,15 +57,6 @@ def _jobs(chosen, given, quick):
         for section in owners:
             values[section][name] = _typed(name, text, defaults[section][name])
     return [(section, values[section]) for section in chosen]
-
-
-def _read(section):
-    if not section.notebook.is_file():
-        raise CourseError(
-            f"A section is run from its built notebook. Received: no file {section.notebook}. "
-            "Build it with `python -m chapter18 build`."
-        )
-    return nbformat.read(section.notebook, as_version=4)
 
 
 def _quick(section, notebook, defaults):

@@ -1,20 +1,11 @@
 """A built course of two tiny bilingual notebooks whose twins link to one another's headings."""
 
 import nbformat
+from tiny_course import HEAD
 
 from chapter18 import building
 
 FRONT = """\
----
-jupytext:
-  text_representation:
-    extension: .md
-    format_name: myst
-kernelspec:
-  display_name: Python 3
-  language: python
-  name: python3
-chapter18:
   title: {title}
   minutes: 2½
   accelerator: {en: faster there, fa: آنجا سریع‌تر}
@@ -87,15 +78,15 @@ Words.
 """
 
 
-def write_course(root, first=FIRST, *, title="1 · First · نخستین"):
+def write_course(root, first=FIRST):
     """Write the course into `root`, its notebooks built but not executed; return `root`."""
     source = root / "notebooks" / "source"
     source.mkdir(parents=True)
     for name, called, body in [
-        ("01_first", title, first),
+        ("01_first", "1 · First · نخستین", first),
         ("02_second", "2 · Second · دومین", SECOND),
     ]:
         path = source / f"{name}.md"
-        path.write_text(FRONT.replace("{title}", called) + body, encoding="utf-8")
+        path.write_text(HEAD + FRONT.replace("{title}", called) + body, encoding="utf-8")
         nbformat.write(building.assemble(path), root / "notebooks" / f"{name}.ipynb")
     return root

@@ -1,6 +1,6 @@
 """A course of two tiny notebooks, for tests of the commands that build, run and stamp one."""
 
-FRONT = """\
+HEAD = """\
 ---
 jupytext:
   text_representation:
@@ -11,6 +11,9 @@ kernelspec:
   language: python
   name: python3
 chapter18:
+"""
+
+FRONT = """\
   title: {number} · {title} · بخش
   minutes: 1
   accelerator: {en: the same, fa: همان}
@@ -77,7 +80,7 @@ def write(root, **bodies):
     source.mkdir(parents=True)
     for number, name in enumerate(("first", "second"), start=1):
         body = bodies.get(name, SETUP + PARAMETERS + BODY)
-        text = FRONT.replace("{title}", name.title()).replace("{number}", str(number)) + body
+        text = HEAD + FRONT.replace("{title}", name.title()).replace("{number}", str(number)) + body
         (source / f"{number:02}_{name}.md").write_text(text, encoding="utf-8")
     (root / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
     readme = "# Tiny\n\n<!-- links:begin -->\nold\n<!-- links:end -->\n"

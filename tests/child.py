@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,3 +82,23 @@ def _kill(child):
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def all_end(pids, limit=30):
+    """Whether none of the processes is left after at most `limit` seconds (Linux only).
+
+    SIGKILL is only sent when `kill` returns: the kernel ends the process a moment later.
+    """
+    end = time.monotonic() + limit
+    while any(map(_is_running, pids)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not any(map(_is_running, pids))
+
+
+def _is_running(pid):
+    """A killed orphan may stay as a zombie where nothing reaps it."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 _POLL_SECONDS = 0.1
+# Below what a kernel hands out to those who ask for any port: 32768 on Linux, more elsewhere.
+_PORTS = range(20_000, 32_000)
+_MEETING, _WORKERS = "CHAPTER18_CLUSTER_MEETING", "CHAPTER18_CLUSTER_WORKERS"
 
 
 class ClusterProcess(NamedTuple):
@@ -36,7 +40,7 @@ def run_cluster(script, *, workers=2, timeout=300.0, arguments=(), environment=N
     with tempfile.TemporaryDirectory() as folder:
         running = {}
         try:
-            shared = _variables(environment)
+            shared = _variables(folder, workers, environment)
             for name in ("chief", *(f"worker_{number}" for number in range(1, workers + 1))):
                 command = [sys.executable, str(script), *map(str, arguments)]
                 running[name] = _start(command, name, shared, Path(folder))
@@ -47,6 +51,34 @@ def run_cluster(script, *, workers=2, timeout=300.0, arguments=(), environment=N
             ClusterProcess(name, process.returncode, _output(Path(folder), name))
             for name, process in running.items()
         ]
+
+
+def free_port():
+    """Return a TCP port of this machine that nobody uses, for a process that will bind it later.
+
+    It is none of those that the kernel hands out, so that no other connection takes it meanwhile.
+    """
+    for port in random.SystemRandom().sample(_PORTS, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"No port is free among 100 of {_PORTS}. End what listens on them.")
+
+
+def meet():
+    """Wait, in a worker of `run_cluster`, until every worker has come to this point.
+
+    Anywhere else it returns at once. Call it before the first trial: Keras Tuner's chief leaves
+    when the workers that it knows have nothing left to do, and a worker that asks for its first
+    trial after that waits for an hour.
+    """
+    name = os.environ.get("KERASTUNER_TUNER_ID", "chief")
+    if _MEETING not in os.environ or name == "chief":
+        return
+    folder = Path(os.environ[_MEETING])
+    (folder / f"{name}.here").touch()
+    while len(list(folder.glob("*.here"))) < int(os.environ[_WORKERS]):
+        time.sleep(_POLL_SECONDS)
 
 
 def _check(script, workers):
@@ -60,14 +92,13 @@ def _check(script, workers):
         )
 
 
-def _variables(environment):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def _variables(folder, workers, environment):
     return {
         **os.environ,
         "KERASTUNER_ORACLE_IP": "127.0.0.1",
-        "KERASTUNER_ORACLE_PORT": str(port),
+        "KERASTUNER_ORACLE_PORT": str(free_port()),
+        _MEETING: folder,
+        _WORKERS: str(workers),
         **(environment or {}),
     }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import keras_tuner as kt
 
-from chapter18 import isolation, snapshots
+from chapter18 import isolation, local_cluster, snapshots
 from chapter18.executions import TrialRun
 
 RECORD = "executions.json"
@@ -23,7 +23,7 @@ class ResumableTuner:
     tracked = None  # the TrackedHyperModel, where there is a hypermodel
 
     _run = None
-    _waiting = False
+    _waiting = None  # for a trial; None before the first request
     _settings = staticmethod(lambda: None)
 
     def search(self, *args, **kwargs):
@@ -43,7 +43,9 @@ class ResumableTuner:
             super().search(*args, **kwargs)
 
     def pre_create_trial(self):
-        if self._waiting:
+        if self._waiting is None:
+            local_cluster.meet()
+        elif self._waiting:
             # The chief had no trial yet; Keras Tuner would ask again at once, and again.
             time.sleep(_WAIT_SECONDS)
         self._waiting = True

@@ -1,6 +1,7 @@
 """Clusters of real processes: who they are, how they fail, and that none is left alive."""
 
 import os
+import socket
 import sys
 import textwrap
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from child import all_end
 
-from chapter18 import tuning
+from chapter18 import local_cluster, tuning
 
 MNIST_SEARCH = Path(__file__).parent / "mnist_search.py"
 
@@ -83,6 +84,38 @@ def test_a_time_out_ends_every_process(tmp_path):
     assert all_end(_pids(tmp_path))
 
 
+def test_no_worker_begins_before_the_last_has_come(tmp_path):
+    script = _script(
+        tmp_path,
+        """
+        import os, sys, time
+        from pathlib import Path
+        from chapter18.local_cluster import meet
+        name, came = os.environ["KERASTUNER_TUNER_ID"], Path(sys.argv[1], "came")
+        if name == "worker_2":
+            time.sleep(1)
+            came.touch()
+        meet()
+        print(name == "chief" or came.exists())
+        """,
+    )
+    done = tuning.run_cluster(script, arguments=[tmp_path], timeout=60)
+    assert [process.output for process in done] == ["True\n"] * 3
+
+
+def test_outside_a_cluster_nobody_is_awaited():
+    local_cluster.meet()
+
+
+def test_a_free_port_is_none_that_the_kernel_hands_out():
+    ports = {local_cluster.free_port() for _ in range(20)}
+    assert len(ports) > 10
+    for port in ports:
+        assert port < 32_768
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+
+
 def test_a_missing_script_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"must be a Python file\. Received: .*nothing\.py"):
         tuning.run_cluster(tmp_path / "nothing.py")
@@ -94,7 +127,7 @@ def test_a_cluster_without_workers_is_refused():
 
 
 def test_a_chief_and_two_workers_search_together(tmp_path):
-    done = tuning.run_cluster(MNIST_SEARCH, arguments=[tmp_path], timeout=200)
+    done = tuning.run_cluster(MNIST_SEARCH, arguments=[tmp_path], timeout=600)
     assert [process.exit_code for process in done] == [0, 0, 0]
     sys.path.insert(0, os.fspath(MNIST_SEARCH.parent))
     import mnist_search

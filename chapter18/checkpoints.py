@@ -2,15 +2,17 @@
 
 import contextlib
 import json
+import os
+import shutil
+import tempfile
 import zipfile
-import zlib
 from pathlib import Path
 
 import keras
 
 from chapter18 import abstract, manifests, processes
 from chapter18 import mesh as meshes
-from chapter18.replacing import replacing
+from chapter18.replacing import UNREADABLE, replacing
 
 
 def save(model, path):
@@ -48,15 +50,16 @@ def restore(path, *, build=None, sample=None, layout=None, mesh=None, custom_obj
     come together, RuntimeError when the global distribution is a `ModelParallel` and no mesh is
     given, or when anything restored differs; the global distribution is then as it was.
     """
-    config, manifest = _read(Path(path))
     _check_placement(layout, mesh)
-    objects = dict(custom_objects or {})
-    with _distribution_kept_on_error(), _policy(manifest.policy):
-        model = _made(build or _from_config(config, objects), sample, layout, mesh)
-        _compile(model, config.get("compile_config"), objects)
-        model.load_weights(path)
-        manifests.restore_seeds(model, manifest)
-        manifests.check(model, manifest)
+    with _pinned(Path(path)) as pinned:
+        config, manifest = _read(pinned, path)
+        objects = dict(custom_objects or {})
+        with _distribution_kept_on_error(), _policy(manifest.policy):
+            model = _made(build or _from_config(config, objects), sample, layout, mesh)
+            _compile(model, config.get("compile_config"), objects)
+            model.load_weights(pinned)
+            manifests.restore_seeds(model, manifest)
+            manifests.check(model, manifest)
     return model
 
 
@@ -98,23 +101,43 @@ def _write(model, manifest, path):
         manifests.check_file(partial, manifest)
 
 
-def _read(path):
+@contextlib.contextmanager
+def _pinned(path):
+    """Yield a name for the file that `path` is now, whatever a `save` meanwhile puts in its place.
+
+    A file that cannot have a second name is copied; what is no file keeps its name.
+    """
+    if not path.is_file():
+        yield path
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            beside = tempfile.TemporaryDirectory(dir=path.parent, prefix=".restoring-")
+            pinned = Path(stack.enter_context(beside), "model.keras")
+            os.link(path, pinned)
+        except OSError:
+            pinned = Path(stack.enter_context(tempfile.TemporaryDirectory()), "model.keras")
+            shutil.copyfile(path, pinned)
+        yield pinned
+
+
+def _read(file, path):
     received = f"Received: {str(path)!r}"
-    if path.is_dir():
+    if file.is_dir():
         raise ValueError(
             f"A checkpoint is one file that checkpoints.save wrote. {received}, a directory, "
             "as OrbaxCheckpoint writes them; on Keras 3.15 its weights come back random. "
             "Save the model again with checkpoints.save."
         )
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             damaged = archive.testzip()
             if damaged is not None:
                 raise zipfile.BadZipFile(f"{damaged} is damaged")
             if manifests.NAME in archive.namelist():
                 config = json.loads(archive.read("config.json"))
                 return config, manifests.Manifest.from_json(archive.read(manifests.NAME))
-    except (zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise ValueError(
             f"A checkpoint is a whole file. {received}, which is torn or no .keras file: {error}. "
             "Take another copy of it."

@@ -3,14 +3,13 @@
 import io
 import json
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from chapter18.replacing import replacing
+from chapter18.replacing import UNREADABLE, replacing
 
 _RECORD, _WEIGHTS, _PROBE = "quantized.json", "model.weights.h5", "probe.npz"
 
@@ -56,7 +55,7 @@ def read(path):
                 raise zipfile.BadZipFile(f"broken or without {broken or sorted(missing)}")
             fields = json.loads(archive.read(_RECORD))
             weights, arrays = archive.read(_WEIGHTS), _arrays(archive.read(_PROBE))
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except UNREADABLE as error:
         raise ValueError(
             "A quantized model is loaded from a whole file of quantized_files.export. "
             f"Received: {str(path)!r}, which is none, or torn: {error}. Export the model again."

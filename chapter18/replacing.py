@@ -1,7 +1,21 @@
-"""A file written whole or not at all, whatever ends the process."""
+"""A file written whole or not at all, whatever ends the process, and known when it is not whole."""
 
 import contextlib
 import os
+import zipfile
+import zlib
+
+# What reading a damaged zip archive, or what it should hold, raises: a flipped bit may claim a
+# compression, an encryption or a length that is not there.
+UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:Depreca
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     folder = tmp_path_factory.mktemp("checkpoints")
-    return json.loads(run_child("checkpoint_scenario.py", folder, timeout=240))
+    return json.loads(run_child("checkpoint_scenario.py", folder, timeout=600))
 
 
 def trained(build=mlp, optimizer="adam"):
@@ -196,6 +197,14 @@ while True:
 """
 
 
+def _await_stop(child):
+    """A signal is only sent when `send_signal` returns."""
+    stat = Path(f"/proc/{child.pid}/stat")
+    while stat.read_text().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.001)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_killed_save_leaves_a_whole_file(tmp_path):
     path = tmp_path / "model.keras"
     command = [sys.executable, "-W", "ignore", "-c", SAVER, str(path)]
@@ -205,12 +214,34 @@ def test_a_killed_save_leaves_a_whole_file(tmp_path):
         for _ in range(10):
             time.sleep(0.05)
             child.send_signal(signal.SIGSTOP)
+            _await_stop(child)
             checkpoints.restore(path)
             child.send_signal(signal.SIGCONT)
     finally:
         child.kill()
         child.communicate()
     checkpoints.restore(path)
+
+
+def test_a_save_during_restore_does_not_mix_two_files(tmp_path):
+    path = tmp_path / "model.keras"
+
+    def plain():
+        dense = keras.layers.Dense(3, name="dense")
+        return keras.Sequential([keras.Input((4,)), dense], name="plain")
+
+    def build():
+        checkpoints.save(second, path)
+        return plain()
+
+    first, second = plain(), plain()
+    checkpoints.save(first, path)
+    restored = checkpoints.restore(path, build=build)
+    for one, other in zip(restored.get_weights(), first.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    last = checkpoints.restore(path)
+    np.testing.assert_array_equal(last.get_weights()[0], second.get_weights()[0])
+    assert os.listdir(tmp_path) == ["model.keras"]
 
 
 # Refusals of restore
@@ -229,6 +260,18 @@ def test_a_damaged_file_is_refused(saved, tmp_path):
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(ValueError, match=r"whole file\. Received: .*model\.weights\.h5 is damaged"):
+        checkpoints.restore(path)
+
+
+@pytest.mark.parametrize(("field", "value"), [(8, 1), (10, 99)], ids=["encrypted", "compressed"])
+def test_a_directory_that_claims_what_is_not_there_is_refused(saved, tmp_path, field, value):
+    path = tmp_path / "claims.keras"
+    data = bytearray(saved[1].read_bytes())
+    data[data.index(b"PK\x01\x02") + field] = value
+    path.write_bytes(data)
+    with pytest.raises(
+        ValueError, match=r"whole file\. Received: '.*claims\.keras', which is torn"
+    ):
         checkpoints.restore(path)
 
 

@@ -1,5 +1,6 @@
 """Call a function in a fresh process that has as many simulated devices as it needs."""
 
+import contextlib
 import os
 import pickle
 import re
@@ -27,11 +28,13 @@ def call(function, *, devices, timeout, environment=None):
         request, reply = Path(folder, "request"), Path(folder, "reply")
         request.write_bytes(pickle.dumps((sys.path, _packed(function))))
         command = [sys.executable, "-m", "chapter18.elsewhere", str(request), str(reply)]
-        errors = _run(command, _environment(devices) | (environment or {}), timeout)
+        errors = Path(folder, "errors")
+        _run(command, _environment(devices) | (environment or {}), timeout, errors)
         if not reply.exists():
+            last_words = errors.read_text("utf-8", "replace")[-2000:]
             raise RuntimeError(
                 "The child process must give an answer. "
-                f"Received: none, and this at the end of its stderr: {errors[-2000:]}"
+                f"Received: none, and this at the end of its stderr: {last_words}"
             )
         result, error = pickle.loads(reply.read_bytes())
     if error is not None:
@@ -62,19 +65,19 @@ def _environment(devices):
     }
 
 
-def _run(command, environment, timeout):
-    """Run the command to its end and return its stderr; no process of it survives."""
-    child = subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def _run(command, environment, timeout, errors):
+    """Run the command to its end, its stderr in the file `errors`; no process of it survives."""
+    with errors.open("wb") as stderr:
+        child = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+        )
     try:
-        return child.communicate(timeout=timeout)[1]
+        child.wait(timeout)
     except subprocess.TimeoutExpired:
         raise TimeoutError(
             "The child process must finish in time. "
@@ -83,9 +86,9 @@ def _run(command, environment, timeout):
         ) from None
     finally:
         # JAX catches SIGTERM, so only SIGKILL is sure to end it.
-        if child.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
+        child.wait()
 
 
 def _answer(request, reply):

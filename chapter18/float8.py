@@ -42,6 +42,9 @@ def convert(model, optimizer=None, *, filters=None, **compile_options):
     _check_model(model)
     optimizer = keras.optimizers.get(optimizer) if optimizer is not None else None
     _check_optimizer(optimizer or (model.compiled and model.optimizer))
+    if optimizer:
+        # What Keras refuses here must not be refused after the conversion.
+        keras.Sequential(name="compiled").compile(optimizer, **compile_options)
     with warnings.catch_warnings():
         # One for each layer that stays as it is; the table names them.
         warnings.simplefilter("ignore")

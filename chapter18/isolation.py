@@ -113,8 +113,12 @@ def _unfinished_entries_dropped(directory):
 
 
 def _drop_newest(directory):
-    times = {entry: entry.stat().st_mtime for entry in directory.glob("*-cache")}
+    times = {}
+    for entry in directory.glob("*-cache"):
+        # Another process may be dropping entries too.
+        with contextlib.suppress(FileNotFoundError):
+            times[entry] = entry.stat().st_mtime
     newest = max(times.values(), default=0)
     for entry, time in times.items():
         if time > newest - _UNFINISHED_SECONDS:
-            entry.unlink()
+            entry.unlink(missing_ok=True)

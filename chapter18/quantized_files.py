@@ -116,8 +116,15 @@ def _machine():
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     processor = names[0] if names else platform.processor()
     options = [jax.config.read("jax_disable_most_optimizations"), os.environ.get("XLA_FLAGS", "")]
-    devices = [jax.devices()[0].device_kind, jax.device_count(), processor, os.cpu_count()]
+    options.append(os.environ.get("NPROC", ""))
+    devices = [jax.devices()[0].device_kind, jax.device_count(), processor, _cores()]
     return [jax.__version__, *devices, *options]
+
+
+def _cores():
+    """How many processor cores this process may use, which XLA has as many threads as."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count()
 
 
 def _rebuilt(contents, saved, build, path):

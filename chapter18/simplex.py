@@ -93,8 +93,9 @@ def nelder_mead(true_class, *, evaluations):
 def greedy_selection(true_class, *, evaluations):
     """Return the shares of members picked one at a time, with replacement (Caruana et al. 2004).
 
-    Each round tries every member and keeps the one that lowers the loss most; the shares of the
-    best round win, so that a late, worse pick does no harm.
+    Each round tries every member, the first round whatever `evaluations` allows, and keeps the one
+    that lowers the loss most; the shares of the best round win, so that a late, worse pick does no
+    harm.
     """
     members = len(true_class)
     counts, total = np.zeros(members), np.zeros(true_class.shape[1])

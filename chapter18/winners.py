@@ -84,7 +84,8 @@ def selection_bias(tuner, *, x_test, y_test, batch_size=256):
 def leaked_rows(a, b):
     """Return how many rows of `b` `(rows, …)` also stand in `a`, compared by content.
 
-    Raises `ValueError` unless the rows of both have the same shape.
+    Raises `ValueError` unless the rows of both have the same shape, and `TypeError` for Python
+    objects, such as the text of a data frame.
     """
     a, b = np.asarray(a), np.asarray(b)
     if a.shape[1:] != b.shape[1:] or a.ndim == 0:
@@ -94,6 +95,11 @@ def leaked_rows(a, b):
             "Pass two splits of the same data, rows on the first axis."
         )
     dtype = np.result_type(a, b)
+    if dtype.hasobject:
+        raise TypeError(
+            "Rows are compared byte by byte, which Python objects do not allow. "
+            f"Received: dtype {dtype}. Turn text into numbers or dtype str first."
+        )
     seen = set(_digests(a, dtype))
     return sum(digest in seen for digest in _digests(b, dtype))
 

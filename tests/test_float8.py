@@ -11,6 +11,7 @@ E4M3_MAX, E5M2_MAX = 448.0, 57344.0
 
 
 def dense(**options):
+    keras.utils.set_random_seed(1)
     return keras.Sequential([keras.Input((3,)), layers.Dense(2, use_bias=False, **options)])
 
 
@@ -144,6 +145,15 @@ def test_gradient_accumulation_is_refused(wrapped):
     model.compile(optimizer, "mse")
     with pytest.raises(ValueError, match=match):
         float8.check(model)
+
+
+def test_what_cannot_be_compiled_leaves_the_model_as_it_was():
+    model = dense(name="kept")
+    with pytest.raises(TypeError, match="nonsense"):
+        float8.convert(model, "adam", loss="mse", nonsense=1)
+    assert not model.compiled
+    assert model.get_layer("kept").dtype_policy.name == "float32"
+    assert float8.convert(model, "adam", loss="mse")["float8"].all()
 
 
 def test_a_used_optimizer_is_refused():

@@ -1,5 +1,7 @@
 import importlib.util
 import json
+import subprocess
+import sys
 import threading
 
 import jax
@@ -7,9 +9,18 @@ import numpy as np
 import pandas as pd
 import planned_models
 import pytest
-from child import run_child
+from child import all_end, run_child
 
-from chapter18 import collectives, compiling, fitting, hardware, planning, sizing, speedup
+from chapter18 import (
+    collectives,
+    compiling,
+    elsewhere,
+    fitting,
+    hardware,
+    planning,
+    sizing,
+    speedup,
+)
 from chapter18.plans import Plan
 from chapter18.training_state import PlannedArray
 
@@ -20,7 +31,7 @@ BOOK = 16_000 * 64_000 + 64_000 + 64_000 * 8_000 + 8_000
 @pytest.fixture(scope="module")
 def seen():
     """What one child process with eight devices saw, by scenario."""
-    return json.loads(run_child("planning_scenarios.py", timeout=400).splitlines()[-1])
+    return json.loads(run_child("planning_scenarios.py", timeout=600).splitlines()[-1])
 
 
 def test_planned_bytes_are_those_of_the_real_shards(seen):
@@ -144,6 +155,14 @@ def test_an_error_that_cannot_travel_arrives_as_text():
 
     with pytest.raises(RuntimeError, match="Narrow: eight units are too few"):
         planning.plan(build, mesh={"data": 2}, batch_size=4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_what_a_child_has_started_ends_with_it():
+    def start():
+        return subprocess.Popen(["sleep", "60"]).pid
+
+    assert all_end([elsewhere.call(start, devices=1, timeout=60)])
 
 
 def test_a_child_that_is_too_slow_is_ended():

@@ -161,6 +161,12 @@ def test_leaked_rows_are_those_found_by_brute_force():
     assert tuning.leaked_rows(a, -b.astype("float32") * 0.0) == 30 * any((a == 0).all(axis=1))
 
 
+def test_python_objects_cannot_be_compared():
+    rows = np.array([["a", 1], ["b", 2]], dtype=object)
+    with pytest.raises(TypeError, match=r"byte by byte.*Received: dtype object\. Turn text into"):
+        tuning.leaked_rows(rows, rows)
+
+
 def test_rows_of_different_shapes_cannot_be_compared():
     with pytest.raises(ValueError, match=r"one shape\. Received: arrays of shapes \(2, 3\) and"):
         tuning.leaked_rows(np.zeros((2, 3)), np.zeros((2, 4)))

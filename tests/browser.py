@@ -6,7 +6,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+
+from chapter18.local_cluster import free_port
 
 _RENDERING = (Path(__file__).parent / "rendering.js").read_text(encoding="utf-8")
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -34,7 +35,7 @@ def chromium():
     if path is None:
         pytest.skip("no browser to measure in: apt-get install chromium")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=list(_QUIET))
+        browser = driver.chromium.launch(executable_path=path, args=list(_QUIET), timeout=120_000)
         try:
             yield browser
         finally:
@@ -47,7 +48,7 @@ def jupyterlab(notebooks, state, css):
 
     `state` is an empty folder for all it writes, `css` the text of the custom style sheet.
     """
-    config, port, token = state / "config", _free_port(), secrets.token_hex(8)
+    config, port, token = state / "config", free_port(), secrets.token_hex(8)
     (config / "custom").mkdir(parents=True)
     (config / "custom" / "custom.css").write_text(css, encoding="utf-8")
     # Cells outside the window are drawn too, so that they can be measured without scrolling.
@@ -76,13 +77,7 @@ def jupyterlab(notebooks, state, css):
             server.wait()
 
 
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def _await(address, server, log, limit=90):
+def _await(address, server, log, limit=300):
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     end = time.monotonic() + limit
     while server.poll() is None and time.monotonic() < end:

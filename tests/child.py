@@ -33,7 +33,7 @@ else:
 """
 
 
-def run_child(code_or_path, *args, devices=8, timeout=120, env=None):
+def run_child(code_or_path, *args, devices=8, timeout=300, env=None):
     """Run a scenario in a child process and return what it printed on stdout.
 
     `code_or_path` is Python source, or the path of a script (a name without a folder is looked up

@@ -8,6 +8,8 @@ from bilingual_course import FIRST, write_course
 
 from chapter18 import building, course, editions, website
 
+pytestmark = pytest.mark.once
+
 FIGURES = [
     pytest.param(cell, id=f"{section.name}-{cell.id}")
     for section in course.sections(cells.ROOT)

@@ -10,6 +10,8 @@ from broken_notebook import BREAKING_CSS, write_broken_course
 
 from chapter18 import course, website
 
+pytestmark = pytest.mark.once
+
 SECTIONS = course.sections(cells.ROOT)
 NAMES = [section.name for section in SECTIONS]
 LAB_CSS = (cells.ROOT / "chapter18/site/lab.css").read_text(encoding="utf-8")
@@ -25,12 +27,15 @@ OPEN = """async (path) => {
   await widget.revealed;
   await Promise.all(widget.content.widgets.map((cell) => cell.ready));
 }"""
+DECODED = "() => [...document.images].every((image) => image.complete)"
 CLOSE = """async () => {
   const widget = jupyterapp.shell.currentWidget;
   const limit = new Promise((end) => setTimeout(end, 60000));
   await Promise.race([widget.sessionContext.ready, limit]);
   await widget.sessionContext.shutdown();
   widget.dispose();
+  // What the dying kernel makes JupyterLab say belongs to this notebook, not to the next one.
+  await new Promise((end) => setTimeout(end, 500));
 }"""
 DRAWN = """([selector, count]) => [...document.querySelectorAll(selector)]
   .filter((element) => element.offsetParent).length === count"""
@@ -84,6 +89,7 @@ def opened(lab):
         lab.evaluate(OPEN, f"{name}.ipynb")
         for selector, count in [("mjx-container", formulas), (CONTENTS, headings)]:
             lab.wait_for_function(DRAWN, arg=[selector, count])
+        lab.wait_for_function(DECODED)
         return lab
 
     yield open_notebook

@@ -5,6 +5,8 @@ import tiny_course
 from chapter18 import building
 from chapter18.course import CourseError
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def root(tmp_path):

@@ -54,7 +54,7 @@ PYTHONS = [
 ]
 
 
-def child(code, *, python=sys.executable, limit=60, **env):
+def child(code, *, python=sys.executable, limit=180, **env):
     """Standard output of `code` in a process of its own, SIGKILLed after `limit` seconds."""
     inherited = {
         name: value for name, value in os.environ.items() if name not in {"XLA_FLAGS", "NPROC"}

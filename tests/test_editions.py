@@ -13,6 +13,8 @@ from chapter18 import course, editions
 from chapter18.__main__ import main
 from chapter18.course import CourseError
 
+pytestmark = pytest.mark.once
+
 SECTIONS = course.sections(cells.ROOT)
 
 

@@ -60,7 +60,7 @@ class Host(NamedTuple):
         client = NotebookClient(
             notebook,
             kernel_name="host",
-            timeout=300,
+            timeout=900,
             resources={"metadata": {"path": str(self.folder)}},
         )
         client.execute(env=self.environment)

@@ -7,6 +7,8 @@ import tiny_course
 from chapter18 import building, course, links
 from chapter18.course import CourseError
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -57,6 +57,7 @@ def rows(tmp_path_factory):
     }
 
 
+@pytest.mark.once
 def test_every_setting_is_measured(rows):
     for (_, setting), row in rows.items():
         assert row[0] == setting
@@ -64,6 +65,7 @@ def test_every_setting_is_measured(rows):
         assert 0 < row[2] < 1
 
 
+@pytest.mark.once
 def test_bytes_are_those_of_the_parameters(rows):
     width = measure_accelerator.SMALL["width"]
     parameters = 784 * width + width + width * width + width + width * 10 + 10
@@ -74,11 +76,13 @@ def test_bytes_are_those_of_the_parameters(rows):
     assert held["inference", "int4"] < held["inference", "int8"] < 2 * parameters
 
 
+@pytest.mark.once
 def test_fusing_changes_no_accuracy(rows):
     accuracies = {row[2] for (experiment, _), row in rows.items() if experiment == "fused"}
     assert len(accuracies) == 1
 
 
+@pytest.mark.once
 def test_the_script_measures_in_children_and_writes_a_record(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(measure_accelerator, "SETTINGS", {"training": ("float32",)})
     path = measure_accelerator.main(["--small", "--out", str(tmp_path)])

@@ -4,7 +4,6 @@ import concurrent.futures
 import gc
 import json
 import re
-import socket
 
 import jax
 import keras
@@ -14,6 +13,7 @@ from child import run_child
 from sharded_models import Block, batch, mlp
 
 from chapter18 import abstract, layouts, mesh, processes
+from chapter18.local_cluster import free_port
 
 DEVICES = [f"cpu:{i}" for i in range(8)]  # names only: what is refused never reaches a device
 LAYOUTS = ("columns", "megatron", "fsdp", "replicated")
@@ -21,7 +21,7 @@ LAYOUTS = ("columns", "megatron", "fsdp", "replicated")
 
 @pytest.fixture(scope="module")
 def seen():
-    return json.loads(run_child("mesh_scenario.py", timeout=240))
+    return json.loads(run_child("mesh_scenario.py", timeout=600))
 
 
 @pytest.fixture
@@ -405,12 +405,10 @@ def test_predicting_together_needs_a_distribution():
 
 def test_two_processes_end_with_the_weights_of_one(tmp_path):
     """Both end by themselves with exit code 0; `run_child` asserts that."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with concurrent.futures.ThreadPoolExecutor() as pool:
         runs = [
-            pool.submit(run_child, "two_processes.py", tmp_path, port, i, devices=0, timeout=150)
+            pool.submit(run_child, "two_processes.py", tmp_path, port, i, devices=0, timeout=400)
             for i in range(2)
         ]
         first, second = (json.loads(run.result().splitlines()[-1]) for run in runs)

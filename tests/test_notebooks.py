@@ -8,6 +8,8 @@ import pytest
 
 from chapter18 import building, course
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parent.parent
 SECTIONS = course.sections(ROOT)
 MAGIC = re.compile(r"^\s*(?:[%!]|\w+\s*=\s*[%!])\s*(\w*)", re.MULTILINE)

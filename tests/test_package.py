@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parent.parent
@@ -24,11 +25,14 @@ def test_importing_the_package_wakes_neither_keras_nor_jax():
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.once
 def test_the_wheel_holds_every_module_the_data_and_the_site(tmp_path):
     # Built from a copy, because setuptools leaves its own files beside what it builds.
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "chapter18", tmp_path / "chapter18")
+    # Another test's child may be writing compiled files meanwhile.
+    compiled = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "chapter18", tmp_path / "chapter18", ignore=compiled)
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "."],
         cwd=tmp_path,

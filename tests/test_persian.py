@@ -6,6 +6,8 @@ import persian_terms
 import pytest
 import twins
 
+pytestmark = pytest.mark.once
+
 PROSE = """
 ## توقف زودهنگام
 

@@ -95,7 +95,7 @@ def test_a_transformer_with_blocks_of_its_own_comes_back_in_a_fresh_process(tran
         ).model
         quantized_files.export(copies[name], tmp_path / name, probe=letters[:2])
         assert (tmp_path / name).stat().st_size < (0.4 if name == "int8" else 0.3) * whole
-    run_child(FRESH, tmp_path, json.dumps(SHAPE), *copies, devices=1, timeout=300)
+    run_child(FRESH, tmp_path, json.dumps(SHAPE), *copies, devices=1, timeout=900)
     for name, copy in copies.items():
         there = np.load(tmp_path / f"{name}.npy")
         assert np.abs(there - copy.predict(letters, verbose=0)).max() == 0

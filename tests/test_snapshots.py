@@ -152,11 +152,12 @@ def test_leftovers_of_a_kill_are_cleared(tmp_path):
     assert not list(project.glob("**/.*.tmp"))
 
 
+@pytest.mark.once
 def test_random_kills_of_the_four_tuners_lose_nothing():
     """The campaign compares every rerun with an uninterrupted search and fails at a difference."""
     command = [sys.executable, "-m", "benchmarks.crash_search", "--kills", "8", "--seed", "4"]
     done = subprocess.run(
-        command, cwd=TESTS.parent, capture_output=True, text=True, timeout=240, check=False
+        command, cwd=TESTS.parent, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     campaigns = [json.loads(line) for line in done.stdout.splitlines()]
@@ -175,11 +176,11 @@ def _start(directory):
 
 def _scores(process):
     try:
-        output = process.communicate(timeout=200)[0]
+        output = process.communicate(timeout=600)[0]
     finally:
         process.kill()
     assert process.returncode == 0, output
-    return json.loads(output.split("scores ")[1])
+    return json.loads(output.split("scores ")[1].splitlines()[0])
 
 
 def _recorded(directory):
@@ -193,7 +194,7 @@ def _recorded(directory):
 def test_a_killed_search_on_mnist_ends_as_if_it_had_not_been_killed(tmp_path):
     killed = _start(tmp_path / "killed")
     try:
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + 600
         while len(_recorded(tmp_path / "killed")) < 2 and time.monotonic() < deadline:
             assert killed.poll() is None, killed.communicate()[0]
             time.sleep(0.02)

@@ -4,6 +4,8 @@ import cells
 import pytest
 import twins
 
+pytestmark = pytest.mark.once
+
 
 def cell_of(text):
     return f"{cells.OPENING}\n\n{text}\n\n</div>"

@@ -11,6 +11,8 @@ from chapter18 import course, website
 from chapter18.__main__ import main
 from chapter18.course import CourseError
 
+pytestmark = pytest.mark.once
+
 NAMES = [section.name for section in course.sections(cells.ROOT)]
 
 

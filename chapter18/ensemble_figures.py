@@ -123,6 +123,8 @@ def cost_and_loss(table):
         label = f"{line.Index}, {line.bytes / 1e6:.2f} MB"
         ax.plot(line.seconds, line.log_loss, marker, color=colour, markersize=10, label=label)
     ax.set(xscale="log", xlabel="seconds for 10,000 images", ylabel="test log-loss, nats")
+    ax.set_xticks(table["seconds"], [f"{seconds:.2g}" for seconds in table["seconds"]])
+    ax.minorticks_off()
     ax.margins(0.15)
     ax.legend(fontsize=10, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     return figure

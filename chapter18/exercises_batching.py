@@ -68,9 +68,11 @@ def _check_listed(given, plans):
         if plans[n] is None:
             raise Hint(
                 f"With `{n}` devices not even a full batch splits: `plan_batches` refuses it, and "
-                "training fails at its first step. We look for what goes well until the last one.",
+                "evaluation fails at its first step. We look for what goes well "
+                "until the last one.",
                 f"با `{n}` دستگاه حتی دستهٔ کامل هم تقسیم نمی‌شود: `plan_batches` آن را رد می‌کند و "
-                "آموزش در همان گام نخست می‌شکند. ما دنبال چیزی هستیم که تا دستهٔ آخر خوب پیش می‌رود.",
+                "ارزیابی در همان گام نخست از کار می‌افتد. ما دنبال چیزی هستیم که "
+                "تا دستهٔ آخر خوب پیش می‌رود.",
             )
         if plans[n].remainder % n == 0:
             each = f"`{plans[n].remainder // n}`"

@@ -186,9 +186,11 @@ def _trio_hint(trio, yours, best, alike):
         )
     return Hint(
         "Members of one family are good, and alike: the correlation of errors in your trio is "
-        f"{alike} on average. Its mean has {yours} on unseen rows, the best trio {best}.",
+        f"{alike} on average. Its mean has a log-loss of {yours} on unseen rows, the best trio "
+        f"{best}.",
         "عضوهای یک خانواده خوب‌اند و شبیه هم: همبستگی خطاها در سه عضو شما به‌طور میانگین "
-        f"{alike} است. میانگینشان روی ردیف‌های ندیده {yours} دارد و بهترین سه‌تایی {best}.",
+        f"{alike} است. زیان لگاریتمی میانگینشان روی ردیف‌های ندیده {yours} است و "
+        f"از آنِ بهترین سه‌تایی {best}.",
     )
 
 

@@ -52,7 +52,7 @@ _DEVICES = (
     _gpu("P100", 16, 18.7, 9.3, "NVIDIA Tesla P100 PCIe data sheet"),
     _gpu("V100", 16, 125, 15.7, "NVIDIA V100 SXM2 data sheet"),
     _gpu("T4", 16, 65, 8.1, "NVIDIA T4 data sheet"),
-    _gpu("L4", 24, 121, 30.3, "NVIDIA L4 data sheet, without sparsity"),
+    _gpu("L4", 24, 121, 60, "NVIDIA L4 data sheet, without sparsity; float32 as TF32"),
     _gpu("RTX 4090", 24, 165, 82.6, "NVIDIA Ada architecture white paper, without sparsity"),
     _gpu("A100-40GB", 40, 312, 156, "NVIDIA A100 data sheet; float32 as TF32"),
     _gpu("A100-80GB", 80, 312, 156, "NVIDIA A100 data sheet; float32 as TF32"),

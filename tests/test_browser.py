@@ -22,10 +22,15 @@ LAB = (".jp-RenderedMarkdown [dir=rtl]", ".jp-OutputArea-output")
 CONTENTS = ".jp-TableOfContents-tree .jp-tocItem-content"
 
 OPEN = """async (path) => {
-  const widget = await jupyterapp.commands.execute("docmanager:open", {path, factory: "Notebook"});
-  await widget.context.ready;
-  await widget.revealed;
-  await Promise.all(widget.content.widgets.map((cell) => cell.ready));
+  const open = async () => {
+    const options = {path, factory: "Notebook"};
+    const widget = await jupyterapp.commands.execute("docmanager:open", options);
+    await widget.context.ready;
+    await widget.revealed;
+    await Promise.all(widget.content.widgets.map((cell) => cell.ready));
+  };
+  const late = new Error(`JupyterLab does not open ${path}`);
+  await Promise.race([open(), new Promise((_, fail) => setTimeout(fail, 120000, late))]);
 }"""
 DECODED = "() => [...document.images].every((image) => image.complete)"
 CLOSE = """async () => {

@@ -46,7 +46,7 @@ def editions(root, wanted=(), *, language):
     """
     chosen = [(section.name, course.built(section)) for section in course.sections(root, wanted)]
     anchors = {
-        f"{section.name}.ipynb": _anchors(nbformat.read(section.notebook, as_version=4), language)
+        f"{section.name}.ipynb": _anchors(course.built(section), language)
         for section in course.sections(root)
         if section.notebook.is_file()
     }

@@ -201,6 +201,7 @@ def _await_stop(child):
     """A signal is only sent when `send_signal` returns."""
     stat = Path(f"/proc/{child.pid}/stat")
     while stat.read_text().rpartition(")")[2].split()[0] != "T":
+        assert child.poll() is None, "the saving process ended by itself"
         time.sleep(0.001)
 
 

@@ -1,0 +1,44 @@
+"""The one place that decides what an argument is."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from chapter18 import checks
+
+
+@pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(3), np.array(5)])
+def test_integers_of_python_and_numpy_count(value):
+    number = checks.positive_integer(value, "n", rule="R.", remedy="M.")
+    assert type(number) is int
+    assert number == value
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, True, np.True_, np.float32(2), "3", None, np.ones(2)])
+def test_whatever_else_is_refused(value):
+    message = re.escape(f"R. Received: n={value!r}. M.")
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        checks.positive_integer(value, "n", rule="R.", remedy="M.")
+
+
+def test_models_are_told_apart():
+    model = keras.Sequential([keras.layers.Dense(1)], name="m")
+    with pytest.raises(TypeError, match=r"^R\. Received: int\. Pass a keras\.Model\.$"):
+        checks.keras_model(3, rule="R.")
+    with pytest.raises(ValueError, match=r"^R\. Received: 'm', which is not built\. Give it"):
+        checks.built(model, rule="R.")
+    with pytest.raises(ValueError, match=r"^R\. Received: 'm', not compiled\. Call model\.comp"):
+        checks.compiled(model, rule="R.")
+    model.build((None, 2))
+    model.compile()
+    checks.built(model, rule="R.")
+    checks.compiled(model, rule="R.")
+    checks.on_jax(rule="R.")
+
+
+def test_arrays_are_what_has_a_shape_and_a_dtype():
+    checks.array(np.ones(2), rule="R.", remedy="M.")
+    with pytest.raises(TypeError, match=r"^R\. Received: list\. M\.$"):
+        checks.array([1.0], rule="R.", remedy="M.")

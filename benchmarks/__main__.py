@@ -15,6 +15,7 @@ from benchmarks import (
     planning,
     quantization,
     search,
+    sums_guard,
 )
 
 OUT = Path(__file__).parent.parent / "build" / "benchmarks.json"
@@ -22,7 +23,15 @@ OUT = Path(__file__).parent.parent / "build" / "benchmarks.json"
 
 def main():
     """Measure, print and record."""
-    parts = (ensemble_weights, fused_steps, planning, loss_scale_watch, quantization, search)
+    parts = (
+        ensemble_weights,
+        fused_steps,
+        planning,
+        loss_scale_watch,
+        quantization,
+        search,
+        sums_guard,
+    )
     rows = [row for part in parts for row in part.measure()]
     print("seconds, unless the name says otherwise")
     print(f"{'benchmark':<52} {'usual':>10} {'ours':>10} {'ratio':>7}  checked")

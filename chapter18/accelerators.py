@@ -79,7 +79,8 @@ def _gpus_by_nvml():
 def _gpus_by_driver(root):
     gpus = []
     for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
-        fields = dict(re.findall(r"^([^:\n]+):\s*(.*?)\s*$", path.read_text(), re.MULTILINE))
+        text = path.read_text("utf-8")
+        fields = dict(re.findall(r"^([^:\n]+):\s*(.*?)\s*$", text, re.MULTILINE))
         gpus.append((fields.get("GPU UUID", ""), fields.get("Model", "NVIDIA GPU")))
     return gpus
 
@@ -93,13 +94,19 @@ def _gpus_by_pci(root):
 
 def _pci_ids(root, vendor, klass=""):
     """Device ids of the PCI cards of this vendor whose class starts with `klass`."""
-    cards = [path.parent for path in (root / "sys/bus/pci/devices").glob("*/vendor")]
-    return [
-        (card / "device").read_text().strip()
-        for card in cards
-        if (card / "vendor").read_text().strip() == vendor
-        and (card / "class").read_text().startswith(klass)
-    ]
+    ids = []
+    for card in sorted((root / "sys/bus/pci/devices").glob("*")):
+        try:
+            made_by, kind, device = (_text(card / name) for name in ("vendor", "class", "device"))
+        except OSError:  # a sandbox may hide a card's files, and cards can be pulled out
+            continue
+        if made_by == vendor and kind.startswith(klass):
+            ids.append(device)
+    return ids
+
+
+def _text(path):
+    return path.read_text("ascii").strip()
 
 
 def _visible(gpus, chosen):

@@ -1,14 +1,15 @@
 """Count accelerators without waking them; get N devices, real or simulated."""
 
+import functools
 import importlib.util
 import os
 import re
 import sys
 
+from chapter18 import checks, jax_faults
 from chapter18.accelerators import count_accelerators
 
 _KERAS_FLOOR = (3, 15)
-_NO_XNNPACK = "--xla_cpu_use_xnnpack=false"
 _PLUGINS = {"gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin"), "tpu": ("libtpu",)}
 
 __all__ = ["count_accelerators", "describe", "is_awake", "use"]
@@ -19,19 +20,23 @@ def use(n: int) -> list:
     """Give this process `n` devices and return them (a list of `jax.Device`).
 
     They are accelerators when there are enough of them, else `n` simulated CPU devices. JAX wakes
-    here, so call this before anything that computes. Two faults of JAX on a CPU are guarded
+    here, so call this before anything that computes. Three faults of JAX on a CPU are guarded
     against, each with one line that says so: on 0.9 to 0.11 simulated devices deadlock, so XLA's
     thread pool is widened; before 0.8.2 XNNPACK multiplies by stale copies of donated weights, so
-    that wide layers train wrongly, and it is switched off.
+    that wide layers train wrongly, and it is switched off; from 0.10.2 to 0.12.0.1 YNNPACK sums
+    some products wrongly, and its fusions are switched off. On a CPU, whatever the version, a sum
+    is then compared with NumPy's, once a process, in about a tenth of a second.
 
     Raises ValueError if `n` is not a positive integer, RuntimeError if JAX already runs with other
-    devices or if Keras was imported too early (with another backend, or a version below 3.15).
+    devices or without a guard, if Keras was imported too early (with another backend, or a version
+    below 3.15), or if JAX adds wrongly.
     """
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise ValueError(
-            f"The number of devices must be a positive integer. Received: n={n!r}. "
-            "Pass 1 or more, for example devices.use(8)."
-        )
+    n = checks.positive_integer(
+        n,
+        "n",
+        rule="The number of devices must be a positive integer.",
+        remedy="Pass 1 or more, for example devices.use(8).",
+    )
     _check_keras()
     import jax
 
@@ -41,6 +46,8 @@ def use(n: int) -> list:
         _simulate(n, awake)
     devices = jax.devices()
     _check_given(devices, n, real=real, awake=awake)
+    if devices[0].platform == "cpu":
+        _check_arithmetic()
     return devices[:n]
 
 
@@ -117,32 +124,35 @@ def _too_late(received, n):
 
 
 def _simulate(n, awake):
-    """Make `n` CPU devices the only ones JAX will see; once it is awake, only check the guard."""
+    """Make `n` CPU devices the only ones JAX will see; once it is awake, only check the guards."""
     global _awake_with_guard
     import jax
 
-    deadlocks = n > 1 and (0, 9) <= jax.__version_info__[:2] < (0, 12)
-    trains_wrongly = jax.__version_info__ < (0, 8, 2)
+    version = jax.__version_info__
+    deadlocks = n > 1 and jax_faults.DEADLOCK.concerns(version)
+    unguarded = [
+        fault for fault in jax_faults.FLAGGED if fault.concerns(version) and not fault.is_guarded()
+    ]
     if awake:
-        if (deadlocks and not _awake_with_guard) or (trains_wrongly and not _without_xnnpack()):
+        if unguarded or (deadlocks and not _awake_with_guard):
             raise _too_late(f"JAX {jax.__version__} is awake without the guard it needs", n)
         return
-    if trains_wrongly and not _without_xnnpack():
-        flags = os.environ.get("XLA_FLAGS", "")
-        os.environ["XLA_FLAGS"] = f"{flags} {_NO_XNNPACK}".strip()
-        print(f"JAX {jax.__version__} can train wrongly on a CPU: guarded, XNNPACK is off.")
+    for fault in unguarded:
+        fault.avoid()
+        print(f"JAX {jax.__version__} {fault.notice}")
     # This order: once JAX is awake the count refuses to change, the platform is ignored silently.
     jax.config.update("jax_num_cpu_devices", n)
     jax.config.update("jax_platforms", "cpu")
     if deadlocks:
         _wake_with_guard(max(32, 4 * n))
         _awake_with_guard = True
-        print(f"JAX {jax.__version__} can deadlock on simulated devices: guarded by more threads.")
+        print(f"JAX {jax.__version__} {jax_faults.DEADLOCK.notice}")
 
 
-def _without_xnnpack():
-    """Whether XLA is told to leave XNNPACK alone; it reads its flags once, as JAX wakes."""
-    return _NO_XNNPACK in os.environ.get("XLA_FLAGS", "")
+@functools.cache
+def _check_arithmetic():
+    """The canary once a process; a failure is not remembered."""
+    jax_faults.check_arithmetic()
 
 
 def _wake_with_guard(threads):

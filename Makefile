@@ -3,7 +3,10 @@ BIN := .venv/bin
 # Two test files, or two notebooks, at a time: much of a run is compiling, on one core.
 IN_PAIRS := -n 2 --dist loadfile
 
-.PHONY: course quick lab test unit smoke bench build site
+# What pip may choose, and what it builds with; older ones know only the first variable.
+LOCKED := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
+
+.PHONY: course quick lab test unit smoke bench build site lock
 
 course: .venv/course
 	$(BIN)/python -m chapter18 run
@@ -41,8 +44,16 @@ build: .venv/course
 site: .venv/course
 	$(BIN)/python -m chapter18 html --out build/site
 
+# The newest versions that fit each other on every supported Python and system: one for all.
+lock:
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --quiet uv
+	echo setuptools | UV_SYSTEM_CERTS=1 build/tools/bin/uv pip compile --quiet --upgrade --universal \
+		--python-version 3.11 --fork-strategy fewest --all-extras --no-annotate \
+		--custom-compile-command 'make lock' --output-file constraints.txt pyproject.toml -
+
 # One mark for each set of extras; a failed installation leaves none, so the next run repeats it.
-.venv/course .venv/test: .venv/%: pyproject.toml
+.venv/course .venv/test: .venv/%: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	$(LOCKED) $(BIN)/python -m pip install --quiet --editable '.[$*]'
 	touch $@

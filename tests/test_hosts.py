@@ -207,3 +207,31 @@ def test_keras_imported_first_says_restart_and_a_restart_is_enough(host, clone):
         "Received: Keras imported with the numpy backend. "
         "Restart the kernel and run the setup cell first."
     )
+
+
+def test_a_jax_that_the_package_excludes_is_kept_and_guarded(host, clone):
+    """On a host it is the one with the plugins of the accelerator; what it does wrong is known."""
+    excluded = ["jax==0.10.2", "jaxlib==0.10.2"]
+    command = [host.python, "-m", "pip", "install", "--quiet", *excluded]
+    subprocess.run(command, env=host.environment, timeout=300, check=True)
+    before = host.ask(VERSIONS)
+    cell = setup_cell(clone)
+    # The cell again: whatever stopped it halfway, it goes on from there.
+    host.run(new_notebook(cells=[cell, setup_cell(clone)]))
+    printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
+    assert "JAX 0.10.2 can sum wrongly on a CPU: guarded" in printed
+    after = host.ask(VERSIONS)
+    assert release(after["keras"]) >= (3, 15)
+    replaced = {name for name, version in before.items() if after.get(name) != version}
+    assert replaced == {"keras"}
+    assert "keras-tuner" in after
+
+
+def test_a_setup_that_lost_the_network_halfway_goes_on_from_there(host, clone):
+    """The package is there, and nothing that it needs."""
+    command = [host.python, "-m", "pip", "install", "--quiet", "--no-deps", f"git+{ADDRESS}"]
+    subprocess.run(command, env=host.environment, timeout=300, check=True)
+    cell = setup_cell(clone)
+    host.run(new_notebook(cells=[cell]))
+    assert last_line(cell).startswith("1 CPU device (")
+    assert {"keras-tuner", "six"} <= set(host.ask(VERSIONS))

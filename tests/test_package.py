@@ -58,7 +58,7 @@ def test_conda_environment_agrees_with_pyproject():
     assert environment["name"] == PROJECT["name"]
     # Nothing is declared a second time: conda brings Python, pip brings what pyproject says.
     assert set(conda) == {python, "pip"}
-    assert pip == {"pip": ["--editable .[course]"]}
+    assert pip == {"pip": ["--constraint constraints.txt", "--editable .[course]"]}
 
 
 def test_binder_gets_the_style_sheet_of_jupyterlab(tmp_path):

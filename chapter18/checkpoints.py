@@ -69,6 +69,7 @@ def orbax_checkpoint(directory, **options):
     Raises RuntimeError on Keras 3.15, where what it saved comes back as random weights without an
     error.
     """
+    # STACK.md: keras-orbax
     if keras.__version__.startswith("3.15."):
         raise RuntimeError(
             "OrbaxCheckpoint restores random weights, without an error, on Keras 3.15. "

@@ -10,11 +10,17 @@ import persian
 import pytest
 import twins
 
+from chapter18 import jax_faults
+
 pytestmark = pytest.mark.once
 
-GUIDES = ("TEACHING.md", "TROUBLESHOOTING.md")
-# Said by pip, of the Python versions in pyproject.toml.
-NOT_OURS = {"requires a different Python"}
+GUIDES = ("TEACHING.md", "TROUBLESHOOTING.md", "STACK.md")
+# How a module finds out which branch of a library it meets.
+VERSION_ASKED = re.compile(
+    r"(keras|keras_tuner|jax)\.(__version__\.|__version__ [<>=]|__version_info__)"
+)
+# Said by pip, of the Python versions in pyproject.toml, and to it.
+NOT_OURS = {"requires a different Python", "%pip install --no-deps course.zip"}
 
 
 def read(name):
@@ -75,6 +81,38 @@ def test_every_quoted_message_is_one_the_course_says():
     assert len(messages) > 10
     said = said_by_the_course()
     assert sorted(message for message in messages if message not in said) == []
+
+
+def rows_of_known_faults():
+    """The cells of each row of STACK.md's English tables."""
+    text = "\n".join(english for english, _ in pairs(read("STACK.md")))
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_every_known_fault_has_a_name_of_its_own_and_is_seen_by_a_file():
+    rows = rows_of_known_faults()
+    names = [row[0] for row in rows]
+    assert len(rows) > 15
+    assert len(set(names)) == len(names)
+    for name, what, seen, remedy in rows:
+        assert re.fullmatch(r"`[a-z0-9]+(-[a-z0-9]+)+`", name)
+        assert (cells.ROOT / seen.strip("`")).is_file(), seen
+        assert what
+        assert re.search(r"\b(until|stays|goes|then uses)\b", remedy, re.IGNORECASE), name
+
+
+def test_every_guard_of_a_version_in_the_package_has_a_row():
+    """A guard names its row, as `jax_faults` does or in a comment: `# STACK.md: name`."""
+    named = {row[0].strip("`") for row in rows_of_known_faults()}
+    known = {fault.name for fault in (jax_faults.DEADLOCK, *jax_faults.FLAGGED)}
+    for path in sorted(cells.ROOT.glob("chapter18/*.py")):
+        text = path.read_text("utf-8")
+        known |= set(re.findall(r"# STACK\.md: ([a-z0-9-]+)", text))
+        asked = [line for line in text.splitlines() if VERSION_ASKED.search(line)]
+        excused = path.stem in {"jax_faults", "devices"} or "# STACK.md: " in text
+        assert not asked or excused, f"{path.name} asks for a version: {asked}"
+    assert sorted(known - named) == []
 
 
 def emphasised(text):

@@ -3,6 +3,7 @@
 import functools
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,10 +28,11 @@ def count_accelerators() -> Accelerators:
     return find_accelerators()
 
 
-def find_accelerators(root="/", env=None) -> Accelerators:
+def find_accelerators(root: str | Path = "/", env: Mapping[str, str] | None = None) -> Accelerators:
     """`count_accelerators` without its memory.
 
-    `root` is the folder that holds `dev`, `proc` and `sys`; `env` maps environment variables.
+    `root` is the folder that holds `dev`, `proc` and `sys`, which Windows and macOS do not have;
+    `env` maps environment variables.
     """
     root, env = Path(root), os.environ if env is None else env
     tpus = _count_tpus(root, env)

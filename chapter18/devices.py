@@ -68,7 +68,7 @@ def _describe_found(found):
     return f"{_plural(found.number, found.kind.upper())} ({found.name})"
 
 
-def is_awake():
+def is_awake() -> bool:
     """Whether JAX has started its devices, after which their number cannot change.
 
     JAX offers no question for this, but refuses to change its device count once awake.

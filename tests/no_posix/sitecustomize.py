@@ -1,0 +1,97 @@
+"""Let Python start as if it were on Windows: what only POSIX has is missing from the project's code.
+
+    PYTHONPATH=tests/no_posix python -m pytest …
+
+Python imports this module by itself at every start, so children and kernels are under it as well.
+Code of the standard library and of installed packages still finds the missing names: on Windows it
+takes other ways, which this machine does not have. Everybody else, cells and `-c` code included,
+meets an AttributeError or a ModuleNotFoundError.
+"""
+
+import builtins
+import multiprocessing
+import multiprocessing.context
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+
+MISSING = {
+    os: (
+        *("fork", "forkpty", "posix_spawn", "register_at_fork", "setsid", "setpgid", "getpgid"),
+        *("getpgrp", "getsid", "killpg", "nice", "wait", "wait3", "wait4", "waitid", "WNOHANG"),
+        *("WIFSIGNALED", "WTERMSIG", "WIFEXITED", "sched_getaffinity", "sched_setaffinity"),
+        *("uname", "getuid", "geteuid", "getgid", "getegid", "getloadavg", "statvfs", "chown"),
+        *("mkfifo", "pread", "pwrite", "O_DIRECTORY", "O_NOFOLLOW", "sysconf", "ctermid"),
+        *("chroot", "sync", "fdatasync", "lockf", "sendfile", "openpty", "getpriority"),
+    ),
+    signal: (
+        *("SIGKILL", "SIGSTOP", "SIGCONT", "SIGTSTP", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGCHLD"),
+        *(
+            "SIGUSR1",
+            "SIGUSR2",
+            "SIGPIPE",
+            "alarm",
+            "setitimer",
+            "pause",
+            "sigwait",
+            "siginterrupt",
+        ),
+        *("pthread_kill", "pthread_sigmask"),
+    ),
+}
+MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix", "syslog")
+
+_PATHS = sysconfig.get_paths()
+_FOLDERS = tuple(
+    os.path.realpath(_PATHS[name]) + os.sep
+    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+
+
+def _installed(frame):
+    """Whether the code of the frame belongs to Python or to an installed package."""
+    file = frame.f_code.co_filename
+    return file.startswith("<frozen") or os.path.realpath(file).startswith(_FOLDERS)
+
+
+def _hide(module, names):
+    hidden = {name: vars(module).pop(name) for name in names if name in vars(module)}
+
+    def __getattr__(name):
+        if name in hidden and _installed(sys._getframe(1)):
+            return hidden[name]
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+    module.__getattr__ = __getattr__
+
+
+def _import(name, globals=None, locals=None, fromlist=(), level=0, *, real=builtins.__import__):
+    if level == 0 and name in MODULES and not _installed(sys._getframe(1)):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return real(name, globals, locals, fromlist, level)
+
+
+def _start(self, *args, real=subprocess.Popen.__init__, **options):
+    # Windows ignores the first and refuses the second.
+    if not _installed(sys._getframe(1)):
+        options.pop("start_new_session", None)
+        if options.get("preexec_fn"):
+            raise ValueError("preexec_fn is not supported on Windows platforms")
+    real(self, *args, **options)
+
+
+def _only_spawn():
+    context = multiprocessing.context
+    for method in ("fork", "forkserver"):
+        context._concrete_contexts.pop(method)
+    multiprocessing.get_all_start_methods = lambda: ["spawn"]
+    context._default_context._default_context = context._concrete_contexts["spawn"]
+
+
+for _module, _names in MISSING.items():
+    _hide(_module, _names)
+builtins.__import__ = _import
+subprocess.Popen.__init__ = _start
+_only_spawn()

@@ -1,11 +1,11 @@
-"""Let Python start as if it were on Windows: what only POSIX has is missing from the project's code.
+"""Let Python start as if it were on Windows: without what only POSIX has.
 
     PYTHONPATH=tests/no_posix python -m pytest …
 
 Python imports this module by itself at every start, so children and kernels are under it as well.
-Code of the standard library and of installed packages still finds the missing names: on Windows it
-takes other ways, which this machine does not have. Everybody else, cells and `-c` code included,
-meets an AttributeError or a ModuleNotFoundError.
+Code of the standard library and of installed packages still finds the names: on Windows it goes
+other ways, which this machine does not have. Everybody else, cells and `-c` code included, meets
+an AttributeError or a ModuleNotFoundError.
 """
 
 import builtins

@@ -5,7 +5,7 @@
 Python imports this module by itself at every start, so children and kernels are under it as well.
 Code of the standard library and of installed packages still finds the names: on Windows it goes
 other ways, which this machine does not have. Everybody else, cells and `-c` code included, meets
-an AttributeError or a ModuleNotFoundError.
+an AttributeError or a ModuleNotFoundError. What is open cannot be replaced or removed, by anybody.
 """
 
 import builtins
@@ -90,8 +90,34 @@ def _only_spawn():
     context._default_context._default_context = context._concrete_contexts["spawn"]
 
 
+def _refuse_open_files(event, arguments):
+    """On Windows a file that is open can be neither renamed, nor replaced, nor removed."""
+    if event == "os.remove":
+        paths = [arguments]
+    elif event == "os.rename":
+        source, target, source_folder, target_folder = arguments
+        paths = [(source, source_folder), (target, target_folder)]
+    else:
+        return
+    held = set(_open_files())
+    for path, folder in paths:
+        above = os.readlink(f"/proc/self/fd/{folder}") if folder >= 0 else os.getcwd()
+        if os.path.join(os.path.realpath(above), os.fsdecode(path)) in held:
+            raise PermissionError(13, "The process cannot access the file: it is open", path)
+
+
+def _open_files():
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            yield os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:
+            pass  # the one that lists them
+
+
 for _module, _names in MISSING.items():
     _hide(_module, _names)
 builtins.__import__ = _import
 subprocess.Popen.__init__ = _start
 _only_spawn()
+if os.path.isdir("/proc/self/fd"):
+    sys.addaudithook(_refuse_open_files)

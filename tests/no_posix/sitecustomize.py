@@ -1,6 +1,6 @@
 """Let Python start as if it were on Windows: without what only POSIX has.
 
-    PYTHONPATH=tests/no_posix python -m pytest …
+    PYTHONPATH=$PWD/tests/no_posix make unit smoke
 
 Python imports this module by itself at every start, so children and kernels are under it as well.
 Code of the standard library and of installed packages still finds the names: on Windows it goes
@@ -9,6 +9,7 @@ an AttributeError or a ModuleNotFoundError. What is open cannot be replaced or r
 """
 
 import builtins
+import contextlib
 import multiprocessing
 import multiprocessing.context
 import os
@@ -108,10 +109,8 @@ def _refuse_open_files(event, arguments):
 
 def _open_files():
     for number in os.listdir("/proc/self/fd"):
-        try:
+        with contextlib.suppress(FileNotFoundError):  # the one that lists them
             yield os.readlink(f"/proc/self/fd/{number}")
-        except FileNotFoundError:
-            pass  # the one that lists them
 
 
 for _module, _names in MISSING.items():

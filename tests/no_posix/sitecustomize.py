@@ -5,7 +5,8 @@
 Python imports this module by itself at every start, so children and kernels are under it as well.
 Code of the standard library and of installed packages still finds the names: on Windows it goes
 other ways, which this machine does not have. Everybody else, cells and `-c` code included, meets
-an AttributeError or a ModuleNotFoundError. What is open cannot be replaced or removed, by anybody.
+an AttributeError or a ModuleNotFoundError. What is open can be neither replaced nor
+removed by them.
 """
 
 import builtins
@@ -44,17 +45,21 @@ MISSING = {
 }
 MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix", "syslog")
 
-_PATHS = sysconfig.get_paths()
-_FOLDERS = tuple(
-    os.path.realpath(_PATHS[name]) + os.sep
-    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+_LIBRARY = tuple(
+    os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")
 )
+
+
+def _of_a_package(frame):
+    return any(name in frame.f_code.co_filename for name in _PACKAGES)
 
 
 def _installed(frame):
     """Whether the code of the frame belongs to Python or to an installed package."""
     file = frame.f_code.co_filename
-    return file.startswith("<frozen") or os.path.realpath(file).startswith(_FOLDERS)
+    python = file.startswith("<frozen") or os.path.realpath(file).startswith(_LIBRARY)
+    return python or _of_a_package(frame)
 
 
 def _hide(module, names):
@@ -100,11 +105,22 @@ def _refuse_open_files(event, arguments):
         paths = [(source, source_folder), (target, target_folder)]
     else:
         return
+    if _asked_by_a_package():
+        return
     held = set(_open_files())
     for path, folder in paths:
         above = os.readlink(f"/proc/self/fd/{folder}") if folder >= 0 else os.getcwd()
         if os.path.join(os.path.realpath(above), os.fsdecode(path)) in held:
             raise PermissionError(13, "The process cannot access the file: it is open", path)
+
+
+def _asked_by_a_package():
+    frame = sys._getframe(2)
+    while frame and _installed(frame):
+        if _of_a_package(frame):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _open_files():

@@ -5,8 +5,10 @@ Tests may leave the encoding to the system: what they write is ASCII.
 """
 
 import ast
+import contextlib
 import functools
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -45,30 +47,23 @@ def missing():
     return names, ast.literal_eval(values["MODULES"])
 
 
+CELL = re.compile(r"```\{code-cell\}[^\n]*\n(?:---\n.*?\n---\n|(?::[^\n]*\n)*)(.*?)```", re.DOTALL)
+
+
 def sources(path):
-    """The Python in a file: itself, or the code cells of a section, and the programs in strings."""
+    """The Python in a file, as trees and lines: its own or its cells', and programs in strings."""
     text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
-        cells = re.findall(r"```\{code-cell\}[^\n]*\n((?::[^\n]*\n)*)(.*?)```", text, re.DOTALL)
-        # A line of IPython's own (`%%`, `!`) is none of Python's.
-        codes = [re.sub(r"(?m)^[%!].*$", "", code) for _, code in cells]
-    else:
-        codes = [text]
-    found = []
-    while codes:
-        code = codes.pop()
-        try:
-            tree = ast.parse(code)
-        except SyntaxError:
-            continue
-        found.append((tree, code.splitlines()))
-        codes += [
-            node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and re.search(r"(?m)^(import|from) \w", node.value)
-        ]
+    # A line of IPython's own (`%pip`, `!ls`) is none of Python's, but may be a block's only one.
+    cells = [re.sub(r"(?m)^( *)[%!].*$", r"\1pass", cell) for cell in CELL.findall(text)]
+    codes = cells if path.suffix == ".md" else [text]
+    found = [(ast.parse(code), code.splitlines()) for code in codes]
+    for tree, _ in found:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                with contextlib.suppress(SyntaxError, ValueError):  # a text, or a template
+                    program = ast.parse(textwrap.dedent(node.value))
+                    if any(isinstance(line, ast.Import | ast.ImportFrom) for line in program.body):
+                        found.append((program, textwrap.dedent(node.value).splitlines()))
     return found
 
 
@@ -156,6 +151,16 @@ def test_each_kind_of_fault_is_found(code, fault):
 )
 def test_what_runs_anywhere_is_no_fault(code):
     assert list(faults(ast.parse(code), code.splitlines())) == []
+
+
+def test_cells_are_read(tmp_path):
+    path = tmp_path / "a.md"
+    cells = ("---\nmystnb:\n  figure: one\n---\nos.fork()", ":tags: [a]\n\nimport fcntl")
+    path.write_text(
+        "".join(f"text\n\n```{{code-cell}} ipython3\n{cell}\n```\n" for cell in cells), "utf-8"
+    )
+    found = [fault for tree, lines in sources(path) for fault in faults(tree, lines)]
+    assert found == ["os.fork, line 1", "import fcntl"]
 
 
 def test_programs_in_strings_are_read(tmp_path):

@@ -79,7 +79,7 @@ def _gpus_by_nvml():
 def _gpus_by_driver(root):
     gpus = []
     for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
-        fields = dict(re.findall(r"^([^:\n]+):\s*(.*?)\s*$", path.read_text("utf-8"), re.MULTILINE))
+        fields = dict(re.findall(r"^([^:\n]+):\s*(.*?)\s*$", path.read_text(), re.MULTILINE))
         gpus.append((fields.get("GPU UUID", ""), fields.get("Model", "NVIDIA GPU")))
     return gpus
 
@@ -95,10 +95,10 @@ def _pci_ids(root, vendor, klass=""):
     """Device ids of the PCI cards of this vendor whose class starts with `klass`."""
     cards = [path.parent for path in (root / "sys/bus/pci/devices").glob("*/vendor")]
     return [
-        (card / "device").read_text("utf-8").strip()
+        (card / "device").read_text().strip()
         for card in cards
-        if (card / "vendor").read_text("utf-8").strip() == vendor
-        and (card / "class").read_text("utf-8").startswith(klass)
+        if (card / "vendor").read_text().strip() == vendor
+        and (card / "class").read_text().startswith(klass)
     ]
 
 

@@ -16,9 +16,7 @@ def test_integers_of_python_and_numpy_count(value):
     assert number == value
 
 
-@pytest.mark.parametrize(
-    "value", [0, -1, 1.0, True, np.True_, np.float32(2), "3", None, np.ones(2)]
-)
+@pytest.mark.parametrize("value", [0, -1, 1.0, True, np.True_, np.float32(2), "3", None, np.ones(2)])
 def test_whatever_else_is_refused(value):
     message = re.escape(f"R. Received: n={value!r}. M.")
     with pytest.raises(ValueError, match=f"^{message}$"):

@@ -41,9 +41,8 @@ def main():
             f"{row.ratio:>6.2f}x  {row.note}"
         )
     OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(
-        json.dumps({"machine": _machine(), "rows": [r._asdict() for r in rows]}, indent=1)
-    )
+    report = {"machine": _machine(), "rows": [r._asdict() for r in rows]}
+    OUT.write_text(json.dumps(report, indent=1), encoding="utf-8")
     print(f"written to {OUT}")
 
 

@@ -1,4 +1,4 @@
-"""Kill searches with SIGKILL at any moment, rerun each, and check that nothing was lost.
+"""Kill searches outright at any moment, rerun each, and check that nothing was lost.
 
     python -m benchmarks.crash_search --kills 100
 
@@ -10,13 +10,12 @@ every score that stood recorded at the kill, and may have started one trial twic
 import argparse
 import itertools
 import json
+import multiprocessing
 import os
 import random
-import signal
 import sys
 import tempfile
 import time
-import traceback
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +29,10 @@ import numpy as np
 
 from chapter18 import tuning
 
+# A fork has imported everything already; where there is none, each search takes seconds to start.
+_FORKS = "fork" in multiprocessing.get_all_start_methods()
+_CONTEXT = multiprocessing.get_context("fork" if _FORKS else "spawn")
+_DIED = 99
 TRIALS = 8
 OPTIONS = {
     kt.RandomSearch: {"max_trials": TRIALS},
@@ -54,7 +57,7 @@ def make(tuner_class, directory):
 
     class Toy(tuner_class):
         def run_trial(self, trial, *_, **__):
-            with (Path(self.project_dir) / "started").open("a") as file:
+            with (Path(self.project_dir) / "started").open("a", encoding="utf-8") as file:
                 file.write(f"{trial.trial_id}\n")
             time.sleep(0.002)
             values = trial.hyperparameters.values
@@ -95,11 +98,11 @@ def campaign(tuner_class, kills, generator):
             directory = Path(folder) / str(attempt)
             # Half of the kills come just before a file is touched, rather early than late.
             kill_at = int(operations ** generator.random()) if attempt % 2 else None
-            child = _fork(tuner_class, directory, kill_at=kill_at)
+            child = _start(tuner_class, directory, kill_at=kill_at)
             if kill_at is None:
                 time.sleep(generator.uniform(0, duration))
-                os.kill(child, signal.SIGKILL)
-            if os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+                child.kill()
+            if _exit_code(child) in (_DIED, *range(-64, 0)):
                 twice += _check(tuner_class, directory, expected)
                 done += 1
     seconds = time.perf_counter() - began
@@ -109,7 +112,7 @@ def campaign(tuner_class, kills, generator):
 def main():
     """Run the campaigns of the four tuners and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=100, help="SIGKILLs over the four tuners")
+    parser.add_argument("--kills", type=int, default=100, help="over the four tuners")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills")
     arguments = parser.parse_args()
     generator = random.Random(arguments.seed)
@@ -130,28 +133,29 @@ def _space():
 
 def _reference(tuner_class, directory):
     began = time.perf_counter()
-    child = _fork(tuner_class, directory)
-    assert os.waitpid(child, 0)[1] == 0, "the search that nobody kills must end well"
+    child = _start(tuner_class, directory)
+    assert _exit_code(child) == 0, "the search that nobody kills must end well"
     seconds = time.perf_counter() - began
-    return seconds, int((directory / "operations").read_text()), _result(directory)
+    return seconds, int((directory / "operations").read_text("utf-8")), _result(directory)
 
 
-def _fork(tuner_class, directory, *, kill_at=None):
-    child = os.fork()
-    if child:
-        return child
-    status = 1
-    try:
-        operations = _count_file_operations(directory, kill_at)
-        rows = search(tuner_class, directory)
-        (directory / "operations").write_text(str(next(operations) - 1))
-        (directory / "result.json").write_text(json.dumps(rows))
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        # The child must not go on with what its parent had begun.
-        os._exit(status)
+def _start(tuner_class, directory, *, kill_at=None):
+    child = _CONTEXT.Process(target=_record, args=(tuner_class, directory, kill_at))
+    child.start()
+    return child
+
+
+def _exit_code(child):
+    """Wait for the child; less than zero says that it was killed."""
+    child.join()
+    return child.exitcode
+
+
+def _record(tuner_class, directory, kill_at):
+    operations = _count_file_operations(directory, kill_at)
+    rows = search(tuner_class, directory)
+    (directory / "operations").write_text(str(next(operations) - 1), encoding="utf-8")
+    (directory / "result.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
 def _count_file_operations(directory, kill_at):
@@ -163,7 +167,7 @@ def _count_file_operations(directory, kill_at):
             event == "open" and arguments[1] is not None and arguments[1] != "r"
         )
         if touches and str(arguments[0]).startswith(str(directory)) and next(counter) == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os._exit(_DIED)  # as a kill does: nothing is flushed, nothing cleaned up
 
     sys.addaudithook(hook)
     return counter
@@ -171,13 +175,13 @@ def _count_file_operations(directory, kill_at):
 
 def _check(tuner_class, directory, expected):
     recorded = _recorded_scores(directory)
-    assert os.waitpid(_fork(tuner_class, directory), 0)[1] == 0, "the rerun must end well"
+    assert _exit_code(_start(tuner_class, directory)) == 0, "the rerun must end well"
     rows = _result(directory)
     assert rows == expected, f"other trials after the rerun: {rows} instead of {expected}"
     assert len({json.dumps(values) for *_, values in rows}) == len(rows), "trials must be distinct"
     scores = {name: score for name, _, score, _ in rows}
     assert recorded.items() <= scores.items(), f"lost of {recorded}: now {scores}"
-    started = (directory / "search" / "started").read_text().split()
+    started = (directory / "search" / "started").read_text("utf-8").split()
     twice = len(started) - len(rows)
     assert 0 <= twice <= 1, f"started again: {started}"
     return twice
@@ -188,14 +192,14 @@ def _recorded_scores(directory):
     for name in ("snapshot.json", "snapshot.json.backup"):
         path = directory / "search" / name
         if path.exists():
-            trials = json.loads(path.read_text())["state"]["trials"]
+            trials = json.loads(path.read_text("utf-8"))["state"]["trials"]
             ended = {key: each for key, each in trials.items() if each["status"] == "COMPLETED"}
             return {key: each["score"] for key, each in ended.items()}
     return {}
 
 
 def _result(directory):
-    return json.loads((directory / "result.json").read_text())
+    return json.loads((directory / "result.json").read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"
+
+from chapter18 import children
 
 DATA = Path(__file__).parents[1] / "chapter18" / "data"
 SETTINGS = {
@@ -92,13 +93,8 @@ def _parser():
 def _in_child(experiment, setting, weights, small):
     command = [sys.executable, "-m", "benchmarks.measure_accelerator"]
     command += ["--one", experiment, setting, "--weights", str(weights)]
-    done = subprocess.run(
-        command + ["--small"] * small,
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    root = Path(__file__).parents[1]
+    done = children.run(command + ["--small"] * small, cwd=root, timeout=600)
     if done.returncode:
         raise SystemExit(f"{experiment} with {setting} failed:\n{done.stderr[-4000:]}")
     row = json.loads(done.stdout.splitlines()[-1])

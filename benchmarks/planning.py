@@ -3,10 +3,10 @@
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 
 from benchmarks.rows import Row
+from chapter18 import children
 
 _LIMIT_SECONDS = 5.0
 _CHILD = """
@@ -134,14 +134,9 @@ def _transformer():
 
 def _in_child(name):
     environment = os.environ | {"KERAS_BACKEND": "jax"}
-    done = subprocess.run(
-        [sys.executable, "-c", _CHILD, name],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
+    done = children.run([sys.executable, "-c", _CHILD, name], env=environment, timeout=300)
+    if done.returncode:
+        raise SystemExit(f"The plan of {name} failed:\n{done.stderr[-4000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -19,6 +19,8 @@ import textwrap
 import time
 from pathlib import Path
 
+from chapter18 import children
+
 RECORD = Path(__file__).parents[1] / "chapter18" / "data" / "kt_applications.json"
 SPACES = ("HyperResNet", "HyperXception", "HyperEfficientNet", "HyperImageAugment")
 LIMIT_SECONDS = 300
@@ -66,9 +68,7 @@ def in_child(name):
     command = [sys.executable, __file__, name]
     environment = os.environ | {"KERAS_BACKEND": "jax"}
     try:
-        child = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=LIMIT_SECONDS
-        )
+        child = children.run(command, env=environment, timeout=LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
         return {"space": name, "trains": False, "stage": "timeout", "seconds": LIMIT_SECONDS}
     if child.returncode:

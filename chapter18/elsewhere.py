@@ -1,14 +1,14 @@
 """Call a function in a fresh process that has as many simulated devices as it needs."""
 
-import contextlib
 import os
 import pickle
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from chapter18.children import Child
 
 
 def call(function, *, devices, timeout, environment=None):
@@ -29,12 +29,14 @@ def call(function, *, devices, timeout, environment=None):
         request.write_bytes(pickle.dumps((sys.path, _packed(function))))
         command = [sys.executable, "-m", "chapter18.elsewhere", str(request), str(reply)]
         errors = Path(folder, "errors")
-        _run(command, _environment(devices) | (environment or {}), timeout, errors)
+        code = _run(command, _environment(devices) | (environment or {}), timeout, errors)
         if not reply.exists():
             last_words = errors.read_text("utf-8", "replace")[-2000:]
             raise RuntimeError(
                 "The child process must give an answer. "
-                f"Received: none, and this at the end of its stderr: {last_words}"
+                f"Received: none, exit code {code}, and this at the end of its stderr: "
+                f"{last_words.strip() or 'nothing'}\n"
+                "Mend what it says there; free memory if the system killed it without a word."
             )
         result, error = pickle.loads(reply.read_bytes())
     if error is not None:
@@ -66,29 +68,20 @@ def _environment(devices):
 
 
 def _run(command, environment, timeout, errors):
-    """Run the command to its end, its stderr in the file `errors`; no process of it survives."""
-    with errors.open("wb") as stderr:
-        child = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            start_new_session=True,
-        )
-    try:
-        child.wait(timeout)
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(
-            "The child process must finish in time. "
-            f"Received: nothing after {timeout} seconds. Give it a longer timeout=, "
-            "or plan with estimate=False, which compiles nothing."
-        ) from None
-    finally:
-        # JAX catches SIGTERM, so only SIGKILL is sure to end it.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+    """Return the exit code of the command, its stderr in `errors`; no process of it survives."""
+    null = subprocess.DEVNULL
+    with (
+        errors.open("wb") as stderr,
+        Child(command, env=environment, stdin=null, stdout=null, stderr=stderr) as child,
+    ):
+        try:
+            return child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(
+                "The child process must finish in time. "
+                f"Received: nothing after {timeout} seconds. Give it a longer timeout=, "
+                "or plan with estimate=False, which compiles nothing."
+            ) from None
 
 
 def _answer(request, reply):

@@ -2,9 +2,6 @@
 
 import contextlib
 import os
-import random
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -12,9 +9,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from chapter18 import checks
+from chapter18.children import Child, free_port
+
 _POLL_SECONDS = 0.1
-# Below what a kernel hands out to those who ask for any port: 32768 on Linux, more elsewhere.
-_PORTS = range(20_000, 32_000)
 _MEETING, _WORKERS = "CHAPTER18_CLUSTER_MEETING", "CHAPTER18_CLUSTER_WORKERS"
 
 
@@ -36,33 +34,20 @@ def run_cluster(script, *, workers=2, timeout=300.0, arguments=(), environment=N
     seconds and `RuntimeError` when a process fails; every process is killed first.
     """
     script = Path(script)
-    _check(script, workers)
+    workers = _check(script, workers)
     with tempfile.TemporaryDirectory() as folder:
         running = {}
-        try:
+        with contextlib.ExitStack() as stack:
             shared = _variables(folder, workers, environment)
             for name in ("chief", *(f"worker_{number}" for number in range(1, workers + 1))):
                 command = [sys.executable, str(script), *map(str, arguments)]
-                running[name] = _start(command, name, shared, Path(folder))
+                child = _start(command, name, shared, Path(folder))
+                running[name] = stack.enter_context(child)
             _wait(running, time.monotonic() + timeout, timeout, Path(folder))
-        finally:
-            _kill(running.values())
         return [
             ClusterProcess(name, process.returncode, _output(Path(folder), name))
             for name, process in running.items()
         ]
-
-
-def free_port():
-    """Return a TCP port of this machine that nobody uses, for a process that will bind it later.
-
-    It is none of those that the kernel hands out, so that no other connection takes it meanwhile.
-    """
-    for port in random.SystemRandom().sample(_PORTS, 100):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise OSError(f"No port is free among 100 of {_PORTS}. End what listens on them.")
 
 
 def meet():
@@ -86,10 +71,8 @@ def _check(script, workers):
         raise FileNotFoundError(
             f"`script` must be a Python file. Received: {script}. Write the search to a file first."
         )
-    if workers < 1:
-        raise ValueError(
-            f"A cluster needs at least one worker. Received: workers={workers}. Pass workers=2."
-        )
+    rule = "A cluster needs at least one worker."
+    return checks.positive_integer(workers, "workers", rule=rule, remedy="Pass workers=2.")
 
 
 def _variables(folder, workers, environment):
@@ -105,13 +88,12 @@ def _variables(folder, workers, environment):
 
 def _start(command, name, shared, folder):
     with (folder / name).open("wb") as output:
-        return subprocess.Popen(
+        return Child(
             command,
             env={**shared, "KERASTUNER_TUNER_ID": name},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
         )
 
 
@@ -135,14 +117,6 @@ def _wait(running, deadline, timeout, folder):
                 f"{process.returncode} from {name}. Repair what its last lines say:\n"
                 f"{_tail(_output(folder, name))}"
             )
-
-
-def _kill(processes):
-    for process in processes:
-        # JAX may catch a gentler signal; the group includes what the process itself started.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _output(folder, name):

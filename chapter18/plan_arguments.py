@@ -6,7 +6,7 @@ import re
 
 import keras
 
-from chapter18 import abstract, training_state
+from chapter18 import abstract, checks, training_state
 
 _TOPOLOGY = re.compile(r"[\w-]+:(\d+(?:x\d+)+)")
 
@@ -22,12 +22,15 @@ def sizes_of(mesh, data_axis):
                 "Name one of them."
             )
         return sizes
-    if not isinstance(mesh, dict) or not all(_is_count(size) for size in mesh.values()):
-        raise ValueError(
-            "A mesh is a DeviceMesh, or axis names with positive sizes. "
-            f"Received: mesh={mesh!r}. Pass for example {{'data': 2, 'model': 4}}."
-        )
-    return mesh if data_axis in mesh else {data_axis: 1} | mesh
+    rule = "A mesh is a DeviceMesh, or axis names with positive sizes."
+    remedy = "Pass for example {'data': 2, 'model': 4}."
+    if not isinstance(mesh, dict):
+        raise ValueError(f"{rule} Received: mesh={mesh!r}. {remedy}")
+    sizes = {
+        axis: checks.positive_integer(size, f"mesh[{axis!r}]", rule=rule, remedy=remedy)
+        for axis, size in mesh.items()
+    }
+    return sizes if data_axis in sizes else {data_axis: 1} | sizes
 
 
 def options(
@@ -50,25 +53,27 @@ def options(
     }
 
 
-def check_batch(batch_size, replicas):
-    if not _is_count(batch_size) or batch_size % replicas:
-        raise ValueError(
-            "The global batch must divide by the data axis of the mesh. "
-            f"Received: batch_size={batch_size!r} over {replicas} replicas. "
-            f"Use a multiple of {replicas}."
-        )
+def batch(batch_size, replicas) -> int:
+    """Return the global batch size; raise ValueError unless every replica gets as many samples."""
+    rule = "The global batch must divide by the data axis of the mesh."
+    remedy = f"Use a multiple of {replicas}."
+    number = checks.positive_integer(batch_size, "batch_size", rule=rule, remedy=remedy)
+    if number % replicas:
+        raise ValueError(f"{rule} Received: batch_size={number} over {replicas} replicas. {remedy}")
+    return number
 
 
-def check_counts(**counts):
-    for name, number in counts.items():
-        if not _is_count(number):
-            raise ValueError(
-                "Batches and devices are counted in positive integers. "
-                f"Received: {name}={number!r}. Pass 1 or more."
-            )
+def count(number, name) -> int:
+    """Return a number of samples or devices; raise ValueError unless it is a positive integer."""
+    rule = "Batches and devices are counted in positive integers."
+    return checks.positive_integer(number, name, rule=rule, remedy="Pass 1 or more.")
 
 
 def check_target(target, sizes):
+    """Raise ValueError unless `target` is a slice as large as the mesh, ImportError without libtpu.
+
+    `sizes` maps the axes of the mesh to their lengths.
+    """
     match = _TOPOLOGY.fullmatch(target)
     chips = math.prod(int(n) for n in match[1].split("x")) if match else None
     n = math.prod(sizes.values())
@@ -83,25 +88,19 @@ def check_target(target, sizes):
         raise ImportError(
             "Compiling for a TPU without one needs its compiler, libtpu. "
             f"Received: target={target!r}, and no libtpu is installed. "
-            "Install it with: pip install '.[tpu-plan]' in the course's folder."
+            "Install it with: pip install 'chapter18[tpu-plan]', or in a copy of the course "
+            "pip install '.[tpu-plan]'."
         )
-
-
-def _is_count(number):
-    return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
 def _shapes(batch, batch_size):
     """The batch as `Shape`s of `batch_size` samples; None stays None."""
     if batch is None:
         return None
+    rule = "A sample is a batch of arrays, as the model is called with."
 
     def shape(leaf):
-        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
-            raise TypeError(
-                "A sample is a batch of arrays, as the model is called with. "
-                f"Received: {type(leaf).__name__}. Pass for example x_train[:8]."
-            )
+        checks.array(leaf, rule=rule, remedy="Pass for example x_train[:8].")
         return training_state.Shape((batch_size, *leaf.shape[1:]), abstract.narrowed(leaf.dtype))
 
     return keras.tree.map_structure(shape, batch)

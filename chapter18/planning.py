@@ -69,9 +69,8 @@ def plan(
     and what `elsewhere.call` raises for its child process.
     """
     sizes = plan_arguments.sizes_of(mesh, data_axis)
-    plan_arguments.check_batch(batch_size, sizes[data_axis])
     options = plan_arguments.options(
-        batch_size=batch_size,
+        batch_size=plan_arguments.batch(batch_size, sizes[data_axis]),
         layout=layout,
         optimizer=optimizer,
         loss=loss,

@@ -47,7 +47,8 @@ def smallest_mesh(
     Raises ValueError when the layout cannot be had on any mesh, and when `batch_size` or
     `max_devices` is no positive integer.
     """
-    plan_arguments.check_counts(batch_size=batch_size, max_devices=max_devices)
+    batch_size = plan_arguments.count(batch_size, "batch_size")
+    max_devices = plan_arguments.count(max_devices, "max_devices")
     device = hardware.device(device)
     options = plan_arguments.options(
         batch_size=batch_size,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from chapter18 import hardware
+from chapter18 import checks, hardware
 
 _EFFICIENCY = 0.4
 
@@ -63,11 +63,8 @@ def predict_speedup(plan, n, device, link, *, efficiency=_EFFICIENCY) -> Speedup
     Raises ValueError when `n` is not a positive integer, when the plan has more than one replica,
     or when it has no estimate.
     """
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise ValueError(
-            "A speed-up is that of a positive number of replicas. "
-            f"Received: n={n!r}. Pass for example 8."
-        )
+    rule = "A speed-up is that of a positive number of replicas."
+    n = checks.positive_integer(n, "n", rule=rule, remedy="Pass for example 8.")
     if plan.replicas != 1:
         raise ValueError(
             "A speed-up starts from a plan of one replica. "

@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from chapter18.local_cluster import free_port
+from chapter18.children import Child, free_port
 
 _RENDERING = (Path(__file__).parent / "rendering.js").read_text(encoding="utf-8")
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -54,9 +53,12 @@ def jupyterlab(notebooks, state, css):
     # Cells outside the window are drawn too, so that they can be measured without scrolling.
     settings = config / "lab/user-settings/@jupyterlab/notebook-extension"
     settings.mkdir(parents=True)
-    (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
-    with open(state / "log", "w", encoding="utf-8") as log:
-        server = subprocess.Popen(
+    (settings / "tracker.jupyterlab-settings").write_text(
+        json.dumps({"windowingMode": "none"}), encoding="utf-8"
+    )
+    with (
+        open(state / "log", "w", encoding="utf-8") as log,
+        Child(
             [
                 *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
                 *("--custom-css", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"),
@@ -66,15 +68,11 @@ def jupyterlab(notebooks, state, css):
             env=os.environ | {"JUPYTER_CONFIG_DIR": str(config), "JUPYTER_DATA_DIR": str(state)},
             stdout=log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        ) as server,
+    ):
         address = f"http://127.0.0.1:{port}"
-        try:
-            _await(f"{address}/api?token={token}", server, state / "log")
-            yield f"{address}/lab?token={token}"
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
+        _await(f"{address}/api?token={token}", server, state / "log")
+        yield f"{address}/lab?token={token}"
 
 
 def _await(address, server, log, limit=300):

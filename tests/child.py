@@ -4,11 +4,12 @@ Importing Keras and JAX costs a child about five seconds, so put many cases into
 """
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from chapter18.children import Child, is_running
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -42,29 +43,25 @@ def run_child(code_or_path, *args, devices=8, timeout=300, env=None):
     those that pytest is told to ignore, and `env` adds environment variables to this process's.
 
     Raises AssertionError, with the end of stderr, when the child exits with anything but 0, and
-    when it needs more than `timeout` seconds: then it and its own children got SIGKILL, because
-    JAX catches SIGTERM.
+    when it needs more than `timeout` seconds: then it and its own children were killed.
     """
     given = [_target(code_or_path), devices, *args]
-    child = subprocess.Popen(
+    with Child(
         [sys.executable, "-c", _STARTER, *(str(argument) for argument in given)],
         cwd=ROOT,
         env=os.environ | {"KERAS_BACKEND": "jax", "MPLBACKEND": "agg"} | (env or {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    ending = f"after {timeout} s, killed"
-    try:
-        out, err = child.communicate(timeout=timeout)
-        ending = f"with exit code {child.returncode}"
-    except subprocess.TimeoutExpired:
-        _kill(child)
-        out, err = child.communicate()
-    finally:
-        _kill(child)
+        encoding="utf-8",
+    ) as child:
+        ending = f"after {timeout} s, killed"
+        try:
+            out, err = child.communicate(timeout=timeout)
+            ending = f"with exit code {child.returncode}"
+        except subprocess.TimeoutExpired:
+            child.end()
+            out, err = child.communicate()
     assert child.returncode == 0, f"The child ended {ending}.\n{out[-2000:]}\n{err[-6000:]}"
     return out
 
@@ -77,28 +74,9 @@ def _target(code_or_path):
     return str(path if path.parent.name else ROOT / "tests" / path)
 
 
-def _kill(child):
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
 def all_end(pids, limit=30):
-    """Whether none of the processes is left after at most `limit` seconds (Linux only).
-
-    SIGKILL is only sent when `kill` returns: the kernel ends the process a moment later.
-    """
+    """Whether none of the processes is left after at most `limit` seconds."""
     end = time.monotonic() + limit
-    while any(map(_is_running, pids)) and time.monotonic() < end:
+    while any(map(is_running, pids)) and time.monotonic() < end:
         time.sleep(0.05)
-    return not any(map(_is_running, pids))
-
-
-def _is_running(pid):
-    """A killed orphan may stay as a zombie where nothing reaps it."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
+    return not any(map(is_running, pids))

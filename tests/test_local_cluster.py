@@ -1,11 +1,11 @@
 """Clusters of real processes: who they are, how they fail, and that none is left alive."""
 
 import os
-import socket
 import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 from child import all_end
 
@@ -16,7 +16,7 @@ MNIST_SEARCH = Path(__file__).parent / "mnist_search.py"
 
 def _script(folder, code):
     path = folder / "script.py"
-    path.write_text(textwrap.dedent(code))
+    path.write_text(textwrap.dedent(code), encoding="utf-8")
     return path
 
 
@@ -30,7 +30,7 @@ def test_each_process_learns_who_it_is(tmp_path):
         """,
     )
     done = tuning.run_cluster(
-        script, workers=2, arguments=["one", 2], environment={"EXTRA": "more"}, timeout=60
+        script, workers=np.int64(2), arguments=["one", 2], environment={"EXTRA": "more"}, timeout=60
     )
     assert [process.tuner_id for process in done] == ["chief", "worker_1", "worker_2"]
     assert [process.exit_code for process in done] == [0, 0, 0]
@@ -56,7 +56,6 @@ def _pids(folder):
     return [int(pid) for path in folder.glob("*.pids") for pid in path.read_text().split()]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_failure_ends_every_process(tmp_path):
     script = _script(
         tmp_path,
@@ -75,12 +74,14 @@ def test_a_failure_ends_every_process(tmp_path):
     assert all_end(_pids(tmp_path))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_time_out_ends_every_process(tmp_path):
     script = _script(tmp_path, _NOTES_ITSELF_AND_A_CHILD + "\n    time.sleep(300)\n")
-    with pytest.raises(TimeoutError, match=r"(?s)chief, worker_1 still running after 5 s.*started"):
-        tuning.run_cluster(script, workers=1, arguments=[tmp_path], timeout=5)
-    assert len(_pids(tmp_path)) == 4
+    seconds = 3
+    while len(_pids(tmp_path)) < 4:  # a busy machine starts them too late the first time
+        message = f"(?s)chief, worker_1 still running after {seconds} s.*Last lines"
+        with pytest.raises(TimeoutError, match=message):
+            tuning.run_cluster(script, workers=1, arguments=[tmp_path], timeout=seconds)
+        seconds *= 2
     assert all_end(_pids(tmp_path))
 
 
@@ -107,23 +108,15 @@ def test_outside_a_cluster_nobody_is_awaited():
     local_cluster.meet()
 
 
-def test_a_free_port_is_none_that_the_kernel_hands_out():
-    ports = {local_cluster.free_port() for _ in range(20)}
-    assert len(ports) > 10
-    for port in ports:
-        assert port < 32_768
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-
-
 def test_a_missing_script_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"must be a Python file\. Received: .*nothing\.py"):
         tuning.run_cluster(tmp_path / "nothing.py")
 
 
-def test_a_cluster_without_workers_is_refused():
-    with pytest.raises(ValueError, match=r"at least one worker\. Received: workers=0"):
-        tuning.run_cluster(MNIST_SEARCH, workers=0)
+@pytest.mark.parametrize("workers", [0, 1.5, True])
+def test_a_cluster_without_workers_is_refused(workers):
+    with pytest.raises(ValueError, match=rf"at least one worker\. Received: workers={workers}"):
+        tuning.run_cluster(MNIST_SEARCH, workers=workers)
 
 
 def test_a_chief_and_two_workers_search_together(tmp_path):

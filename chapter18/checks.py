@@ -62,3 +62,8 @@ def array(leaf, *, rule, remedy):
     """Raise TypeError unless `leaf` has a shape and a dtype, as arrays of any library have."""
     if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
         raise TypeError(f"{rule} Received: {type(leaf).__name__}. {remedy}")
+
+
+def plain(value):
+    """Return a scalar of NumPy, or of another array library, as Python's own number."""
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value

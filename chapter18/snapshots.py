@@ -19,6 +19,7 @@ class Snapshot(NamedTuple):
     trials: dict[str, dict[str, Any]]
     tuner: dict[str, Any]
     randomness: list | None
+    search: dict[str, Any] | None = None  # what search was called with; None before it was
 
 
 def write(path, state):
@@ -49,11 +50,6 @@ def read(path):
         f"Received: {' and '.join(map(str, found))}, torn or changed by hand. "
         "Put back a copy of your own, or start afresh with overwrite=True."
     )
-
-
-def exists(path):
-    """Whether any copy of `path` is there, whole or torn."""
-    return any(copy.exists() for copy in _copies(path))
 
 
 def load_project(project):
@@ -90,13 +86,13 @@ def capture(tuner, identity):
         trials={trial_id: trial.get_state() for trial_id, trial in oracle.trials.items()},
         tuner=tuner.get_state(),
         randomness=_randomness(oracle),
+        search=tuner.searched,
     )
     write(Path(tuner.project_dir) / SNAPSHOT, snapshot._asdict())
 
 
 def restore_files(project, snapshot, *, tuner_id):
     """Make Keras Tuner's own files in the project folder say what the snapshot says."""
-    _remove_leftovers(project, snapshot)
     for trial_id, state in snapshot.trials.items():
         folder = project / f"trial_{trial_id}"
         folder.mkdir(exist_ok=True)
@@ -124,15 +120,6 @@ def _rewound(trial):
     if trial["status"] != "RUNNING":
         return trial
     return {**trial, "metrics": {"metrics": {}}, "score": None, "message": None}
-
-
-def _remove_leftovers(project, snapshot):
-    for temporary in project.glob("**/.*.tmp"):
-        temporary.unlink()
-    known = {f"trial_{trial_id}" for trial_id in snapshot.trials}
-    for folder in project.glob("trial_*"):
-        if folder.name not in known:
-            (folder / "trial.json").unlink(missing_ok=True)
 
 
 def _copies(path):

@@ -115,6 +115,7 @@ def make_tuner(
         with locks.only_one(project):
             if overwrite:
                 projects.discard(project)
+                projects.require_free(project)
             return _resume(hardened, arguments, project, options)
 
 
@@ -177,8 +178,7 @@ def _checked(options):
                 remedy=f"Pass for example {name}=2.",
             )
     if options.get("hyperparameters") is not None:
-        for parameter in options["hyperparameters"].space:
-            spaces.make_plain(parameter)
+        spaces.make_plain(options["hyperparameters"])
     return options
 
 

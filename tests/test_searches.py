@@ -163,6 +163,6 @@ def test_what_can_be_read_once_is_refused_before_the_first_trial(tmp_path, make)
 @pytest.mark.parametrize("name", ["epochs", "batch_size"])
 def test_epochs_that_are_no_positive_integer_are_refused(tmp_path, name):
     tuner = make_network(tmp_path)
-    with pytest.raises(ValueError, match=rf"positive integer\. Received: {name}=0"):
+    with pytest.raises(ValueError, match=rf"positive integers\. Received: {name}=0"):
         tuner.search(*data(), **{name: 0})
     assert tuner.oracle.trials == {}

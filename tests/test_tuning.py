@@ -70,7 +70,7 @@ def test_a_seed_that_is_not_a_positive_integer_is_refused(tmp_path, seed):
 
 @pytest.mark.parametrize("name", ["executions_per_trial", "max_trials"])
 def test_a_count_that_is_not_a_positive_integer_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=rf"positive integer\. Received: {name}=0\.5"):
+    with pytest.raises(ValueError, match=rf"positive integers\. Received: {name}=0\.5"):
         make_numbers(tmp_path, **{name: 0.5})
 
 

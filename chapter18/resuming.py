@@ -68,11 +68,8 @@ class ResumableTuner:
 
     def _require_current(self):
         snapshot = snapshots.load_project(Path(self.project_dir))
-        oracle = self.oracle
         if snapshot is None or (
-            snapshot.identity == self.identity
-            and snapshot.oracle["start_order"] == oracle.start_order
-            and snapshot.oracle["end_order"] == oracle.end_order
+            snapshot.identity == self.identity and snapshots.knows(self.oracle, snapshot)
         ):
             return
         raise RuntimeError(

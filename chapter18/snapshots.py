@@ -107,6 +107,17 @@ def restore_randomness(oracle, snapshot):
         oracle._random_state.set_state(snapshot.randomness)
 
 
+def knows(oracle, snapshot):
+    """Whether the trials of `snapshot` are those of `oracle`, with the same scores."""
+    # Keras Tuner ends a trial, then may stop the search before it saves.
+    ended = snapshot.oracle["end_order"]
+    return (
+        snapshot.oracle["start_order"] == oracle.start_order
+        and ended == oracle.end_order[: len(ended)]
+        and all(str(snapshot.trials[i]["score"]) == str(oracle.trials[i].score) for i in ended)
+    )
+
+
 def _randomness(oracle):
     generator = getattr(oracle, "_random_state", None)
     if generator is None:

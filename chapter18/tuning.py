@@ -54,8 +54,6 @@ _FREE_OPTIONS = {
     "max_trials",
     "tuner_id",
 }
-
-
 _COUNTS = ("executions_per_trial", "max_trials", "max_epochs")
 
 
@@ -86,10 +84,10 @@ def make_tuner(
       `directory/compilation_cache`, None is none.
 
     Raises `ValueError` when an objective has no known direction, a count is not positive, a name
-    has two definitions in the space, the search would overwrite files of others, or a resumed
-    search that has finished a trial began with another space, objective, seed, class or option.
-    Nothing is lost where none has finished, so there the search starts afresh. Raises
-    `RuntimeError` while another process searches in the folder.
+    has two definitions or conditions in the space, the search would overwrite files of others, or
+    a resumed search that has finished a trial began with another space, objective, seed, class or
+    option. Nothing is lost where none has finished, so there the search starts afresh. Raises
+    `RuntimeError` while another search uses the folder.
     """
     seed = checks.positive_integer(
         seed,

@@ -135,8 +135,9 @@ class ResumableTuner:
             isolation.persistent_compilation(self.cache_directory),
             warnings.catch_warnings(),
         ):
-            # Keras Tuner takes the best of scores that are NaN, calls deprecated names, and fits a
-            # Gaussian process to a handful of points, which scikit-learn remarks on.
+            # Keras Tuner 1.4.8 takes the best of scores that are NaN, calls deprecated names, and
+            # fits a Gaussian process to few points, which scikit-learn remarks on. Each line can
+            # go when its warning no longer comes.
             for message in ("All-NaN", "The optimal value found for", "lbfgs failed to converge"):
                 warnings.filterwarnings("ignore", message=message)
             warnings.filterwarnings("ignore", category=DeprecationWarning, module="keras_tuner")
@@ -150,7 +151,7 @@ def reload(tuner, snapshot):
     """Load the project's files into `tuner`, completed by what Keras Tuner leaves out of them."""
     tuner.reload()
     oracle = tuner.oracle
-    # Keras Tuner lists trials as the file system does; Bayesian fits depend on their order.
+    # Keras Tuner 1.4.8 lists trials as the file system does; Bayesian fits depend on their order.
     oracle.trials = {trial_id: oracle.trials[trial_id] for trial_id in oracle.start_order}
     snapshots.restore_randomness(oracle, snapshot)
     tuner.searched = snapshot.search

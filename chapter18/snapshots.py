@@ -73,8 +73,8 @@ def capture(tuner, identity):
     """Write the state of `tuner` to its project folder as a snapshot."""
     oracle = tuner.oracle
     state = oracle.get_state()
-    # Keras Tuner saves an ended trial while it still counts as ongoing; resumed from such a file
-    # it would run that trial again.
+    # Keras Tuner 1.4.8 saves an ended trial while it still counts as ongoing; resumed from such a
+    # file it would run that trial again.
     state["ongoing_trials"] = {
         tuner_id: trial_id
         for tuner_id, trial_id in state["ongoing_trials"].items()

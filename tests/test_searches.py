@@ -3,7 +3,7 @@
 import itertools
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import jax.numpy as jnp
 import keras
@@ -121,19 +121,24 @@ def test_a_description_is_the_same_in_another_process():
         "print(searches.describe({'x': {'a': np.arange(40.0).reshape(10, 4)}, 'epochs': 3}))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert done.stdout.strip() == str(searches.describe({"x": {"a": x}, "epochs": 3}))
 
 
 def test_large_data_are_sampled():
-    x = np.zeros((60_000, 28, 28), "float32")
-    began = time.process_time()
+    x = np.zeros((30_000, 28, 28), "float32")
+    assert searches._sample(x).nbytes <= 2**24 < x.nbytes
     before = searches.describe({"x": x})
-    # Reading all of it takes longer by an order of magnitude.
-    assert time.process_time() - began < 2
     x[:] = 1
     assert searches.changes(before, searches.describe({"x": x}))
+    wide = np.zeros((2, 5_000_000), "float32")
+    assert searches._sample(wide).nbytes < 2**25
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ def positive_integer(value, name, *, rule, remedy):
     Raises ValueError, which says `rule`, what was received under `name`, and `remedy`.
     """
     try:
-        number = 0 if isinstance(value, bool) else operator.index(value)
+        # NumPy 2.1 takes its own booleans for integers, and only warns.
+        boolean = isinstance(value, bool) or getattr(value, "dtype", None) == bool
+        number = 0 if boolean else operator.index(value)
     except TypeError:
         number = 0
     if number < 1:

@@ -13,7 +13,7 @@ def positive_integer(value, name, *, rule, remedy):
     """
     try:
         # NumPy 2.1 takes its own booleans for integers, and only warns.
-        boolean = isinstance(value, bool) or getattr(value, "dtype", None) == bool
+        boolean = isinstance(value, bool) or str(getattr(value, "dtype", None)) == "bool"
         number = 0 if boolean else operator.index(value)
     except TypeError:
         number = 0

@@ -12,7 +12,9 @@ def positive_integer(value, name, *, rule, remedy):
     Raises ValueError, which says `rule`, what was received under `name`, and `remedy`.
     """
     try:
-        number = 0 if isinstance(value, bool) else operator.index(value)
+        # NumPy 2.1 takes its own booleans for integers, and only warns.
+        boolean = isinstance(value, bool) or str(getattr(value, "dtype", None)) == "bool"
+        number = 0 if boolean else operator.index(value)
     except TypeError:
         number = 0
     if number < 1:
@@ -62,3 +64,8 @@ def array(leaf, *, rule, remedy):
     """Raise TypeError unless `leaf` has a shape and a dtype, as arrays of any library have."""
     if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
         raise TypeError(f"{rule} Received: {type(leaf).__name__}. {remedy}")
+
+
+def plain(value):
+    """Return a scalar of NumPy, or of another array library, as Python's own number."""
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value

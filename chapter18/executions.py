@@ -8,6 +8,8 @@ import keras_tuner as kt
 import numpy as np
 from keras_tuner.engine.hyperparameters import Int
 
+from chapter18 import grids
+
 
 class Execution(NamedTuple):
     """What one training run of a trial gave. Epochs count from 1; None where there were none."""
@@ -40,6 +42,15 @@ class TrialRun:
         """Seed the next execution, after undoing what clearing Keras' session undid."""
         self.settings()
         keras.utils.set_random_seed(execution_seed(self.seed, self.trial.trial_id, self.fits))
+
+    def require_known(self, discovered):
+        """Raise where a trial of a grid has `discovered` a hyperparameter while it was built.
+
+        Keras Tuner built once before the first trial, so the trials before this one lack it.
+        """
+        grid = isinstance(self.tuner, kt.GridSearch) and self.tuner.oracle.tune_new_entries
+        if discovered and grid:
+            raise grids.late(discovered[0].name, self.trial.trial_id)
 
     def callbacks(self, callbacks, *, check):
         """Replace Keras Tuner's own callback by one without batch hooks, where none is overridden.
@@ -101,13 +112,14 @@ class EpochCallback(keras.callbacks.Callback):
 class TrackedHyperModel(kt.HyperModel):
     """A hypermodel that builds and fits as the one it wraps, under the rules of `run`, if any."""
 
-    def __init__(self, hypermodel):
+    def __init__(self, hypermodel, definitions):
         if not isinstance(hypermodel, kt.HyperModel) and not callable(hypermodel):
             raise TypeError(
                 "`hypermodel` must be a function build(hp) or a keras_tuner.HyperModel. "
                 f"Received: {hypermodel!r}. Pass the function itself, without calling it."
             )
         self.wrapped = hypermodel
+        self.definitions = definitions
         self.run = None
         super().__init__(name=getattr(hypermodel, "name", None))
 
@@ -118,14 +130,18 @@ class TrackedHyperModel(kt.HyperModel):
 
     def declare_hyperparameters(self, hp):
         if isinstance(self.wrapped, kt.HyperModel):
-            self.wrapped.declare_hyperparameters(hp)
+            with self.definitions.followed(hp):
+                self.wrapped.declare_hyperparameters(hp)
 
     def build(self, hp):
         if self.run is not None:
             self.run.prepare()
         _make_whole(hp)
-        wrapped = self.wrapped
-        model = wrapped.build(hp) if isinstance(wrapped, kt.HyperModel) else wrapped(hp)
+        wrapped, known = self.wrapped, len(hp.space)
+        with self.definitions.followed(hp):
+            model = wrapped.build(hp) if isinstance(wrapped, kt.HyperModel) else wrapped(hp)
+        if self.run is not None:
+            self.run.require_known(hp.space[known:])
         if "tuner/trial_id" in hp.values:
             # Hyperband goes on from a saved trial; an unbuilt optimizer would lose its state.
             build_optimizer(model)

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import random
+import re
 from pathlib import Path
 
 import jax
@@ -15,6 +16,8 @@ _CACHE_OPTIONS = (
     "jax_persistent_cache_min_compile_time_secs",
     "jax_persistent_cache_min_entry_size_bytes",
 )
+_IN_USE = "chapter18_in_use"
+_ENTRY = re.compile(r".+-[0-9a-f]{64}-cache")
 # A killed process leaves at most its last few writes unfinished.
 _UNFINISHED_SECONDS = 2.0
 # Python 3.12 itself starts with a few hundred frozen objects; a user's freeze holds far more.
@@ -102,7 +105,7 @@ def _unfinished_entries_dropped(directory):
     JAX writes an entry in place and never rewrites it, so one torn by a kill would warn for ever.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    mark = directory / "in_use"
+    mark = directory / _IN_USE
     if mark.exists():
         _drop_newest(directory)
     mark.touch()
@@ -114,7 +117,8 @@ def _unfinished_entries_dropped(directory):
 
 def _drop_newest(directory):
     times = {}
-    for entry in directory.glob("*-cache"):
+    # Only what JAX itself writes: the folder may hold more.
+    for entry in filter(lambda path: _ENTRY.fullmatch(path.name), directory.iterdir()):
         # Another process may be dropping entries too.
         with contextlib.suppress(FileNotFoundError):
             times[entry] = entry.stat().st_mtime

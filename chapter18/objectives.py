@@ -41,9 +41,9 @@ def resolve(objective):
     """Return `objective` as a `keras_tuner.Objective`, or a list of them.
 
     Takes a known name, with or without `val_`; a pair `(name, "min" or "max")`; a
-    `keras_tuner.Objective`; or a list of these, whose sum is then optimised. Keras Tuner guesses
-    "min" for many names where more is better, such as `val_f1_score`: here a name that is not in
-    the table raises `ValueError` unless it comes with a direction.
+    `keras_tuner.Objective`; or a list of these, whose sum is then optimised. Keras Tuner 1.4.8
+    guesses "min" for many names where more is better, such as `val_f1_score`: here a name that is
+    not in the table raises `ValueError` unless it comes with a direction.
     """
     if isinstance(objective, list):
         return [resolve(one) for one in objective]

@@ -7,8 +7,9 @@ import warnings
 from pathlib import Path
 
 import keras_tuner as kt
+from keras_tuner.src.distribute import utils as cluster
 
-from chapter18 import isolation, local_cluster, snapshots
+from chapter18 import checks, grids, isolation, local_cluster, locks, searches, snapshots
 from chapter18.executions import TrialRun
 
 RECORD = "executions.json"
@@ -21,6 +22,9 @@ class ResumableTuner:
     base_seed = None
     cache_directory = None
     tracked = None  # the TrackedHyperModel, where there is a hypermodel
+    definitions = None  # the spaces.Definitions of the hyperparameters
+    identity = None  # what must not change when the search is resumed
+    searched = None  # what search was called with, as searches.describe says it
 
     _run = None
     _waiting = None  # for a trial; None before the first request
@@ -29,9 +33,13 @@ class ResumableTuner:
     def search(self, *args, **kwargs):
         """Search as Keras Tuner does, from where the last search of this project stopped.
 
-        Hyperband sets the epochs itself and refuses `epochs`. An objective that training does not
-        log raises `keras_tuner.errors.FatalValueError`. Random numbers, dtype policy, distribution
-        and compilation cache are afterwards as they were before.
+        Once a trial has ended, data and arguments must stay as they were, but for `verbose` and
+        for callbacks that only watch. Raises `ValueError` where they changed, for `epochs` under
+        Hyperband, which sets them itself, and, as `keras_tuner.errors.FatalValueError`, for an
+        objective that training does not log; `TypeError` for generators and other iterators;
+        `RuntimeError` while another process searches in the same folder, and where the search has
+        gone on in another tuner. Random numbers, dtype policy, distribution and compilation cache
+        are afterwards as they were before. Data and arguments are those of `keras.Model.fit`.
         """
         if isinstance(self, kt.Hyperband) and "epochs" in kwargs:
             raise ValueError(
@@ -39,8 +47,47 @@ class ResumableTuner:
                 f"Received: epochs={kwargs['epochs']}. "
                 "Leave epochs out, and give max_epochs to make_tuner."
             )
-        with self._isolated():
+        kwargs = {name: checks.plain(value) for name, value in kwargs.items()}
+        arguments = searches.named(args, kwargs)
+        searches.require_repeatable(arguments)
+        if self.tracked is not None:
+            searches.require_counts(arguments)
+        with self._alone(arguments), self._isolated():
             super().search(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _alone(self, arguments):
+        """Hold the folder, unless this is a worker of a cluster, whose chief does."""
+        if is_worker():
+            yield
+            return
+        with locks.only_one(Path(self.project_dir)):
+            self._require_current()
+            self._keep(searches.describe(arguments))
+            yield
+
+    def _require_current(self):
+        snapshot = snapshots.load_project(Path(self.project_dir))
+        if snapshot is None or (
+            snapshot.identity == self.identity and snapshots.knows(self.oracle, snapshot)
+        ):
+            return
+        raise RuntimeError(
+            "A tuner searches on from the last state of its folder. "
+            f"Received: {self.project_dir}, where another tuner has searched since this one was "
+            "made. Make the tuner again, with the same arguments."
+        )
+
+    def _keep(self, now):
+        changed = searches.changes(self.searched or {}, now)
+        if self.searched is not None and self.oracle.end_order and changed:
+            raise ValueError(
+                "A search is resumed with the data and the arguments it began with, so that its "
+                f"scores can be compared. Received: {'; '.join(changed)}; in {self.project_dir}. "
+                "Put back the old ones, choose another project_name, or pass overwrite=True to "
+                "make_tuner to start afresh."
+            )
+        self.searched = now
 
     def pre_create_trial(self):
         if self._waiting is None:
@@ -60,7 +107,8 @@ class ResumableTuner:
 
     def run_trial(self, trial, *args, **kwargs):
         self._run.prepare()
-        results = super().run_trial(trial, *args, **kwargs)
+        with self.definitions.followed(trial.hyperparameters):
+            results = _plain(super().run_trial(trial, *args, **kwargs))
         self._run.measure(results)
         return results
 
@@ -87,8 +135,9 @@ class ResumableTuner:
             isolation.persistent_compilation(self.cache_directory),
             warnings.catch_warnings(),
         ):
-            # Keras Tuner takes the best of scores that are NaN, calls deprecated names, and fits a
-            # Gaussian process to a handful of points, which scikit-learn remarks on.
+            # Keras Tuner 1.4.8 takes the best of scores that are NaN, calls deprecated names, and
+            # fits a Gaussian process to few points, which scikit-learn remarks on. Each line can
+            # go when its warning no longer comes.
             for message in ("All-NaN", "The optimal value found for", "lbfgs failed to converge"):
                 warnings.filterwarnings("ignore", message=message)
             warnings.filterwarnings("ignore", category=DeprecationWarning, module="keras_tuner")
@@ -102,15 +151,17 @@ def reload(tuner, snapshot):
     """Load the project's files into `tuner`, completed by what Keras Tuner leaves out of them."""
     tuner.reload()
     oracle = tuner.oracle
-    # Keras Tuner lists trials as the file system does; Bayesian fits depend on their order.
+    # Keras Tuner 1.4.8 lists trials as the file system does; Bayesian fits depend on their order.
     oracle.trials = {trial_id: oracle.trials[trial_id] for trial_id in oracle.start_order}
     snapshots.restore_randomness(oracle, snapshot)
+    tuner.searched = snapshot.search
     if isinstance(oracle, kt.oracles.GridSearchOracle):
-        _rebuild_grid(oracle)
+        grids.rebuild(oracle)
 
 
 def save_snapshots(tuner, identity):
     """From now on write a snapshot before Keras Tuner saves its oracle, beginning now."""
+    tuner.identity = identity
     save = tuner.oracle.save
 
     @functools.wraps(save)
@@ -123,14 +174,15 @@ def save_snapshots(tuner, identity):
     tuner.save()
 
 
-def _rebuild_grid(oracle):
-    """Derive from the trials what Keras Tuner forgets of a grid: their order, and what is next."""
+def is_worker() -> bool:
+    """Whether this process takes its trials from the chief of a cluster, which keeps them."""
+    return cluster.has_chief_oracle() and not cluster.is_chief_oracle()
 
-    def compare(a, b):
-        values = (oracle.trials[trial_id].hyperparameters.values for trial_id in (a, b))
-        return oracle._compare(*values)
 
-    oracle._ordered_ids = type(oracle._ordered_ids)()
-    for trial_id in sorted(oracle.start_order, key=functools.cmp_to_key(compare)):
-        oracle._ordered_ids.insert(trial_id)
-    oracle._populate_next = list(oracle.start_order)
+def _plain(results):
+    """Turn scalar arrays among the results of a trial into numbers, which JSON can hold."""
+    if isinstance(results, list):
+        return [_plain(each) for each in results]
+    if isinstance(results, dict):
+        return {name: checks.plain(value) for name, value in results.items()}
+    return checks.plain(results)

@@ -19,6 +19,7 @@ class Snapshot(NamedTuple):
     trials: dict[str, dict[str, Any]]
     tuner: dict[str, Any]
     randomness: list | None
+    search: dict[str, Any] | None = None  # what search was called with; None before it was
 
 
 def write(path, state):
@@ -51,11 +52,6 @@ def read(path):
     )
 
 
-def exists(path):
-    """Whether any copy of `path` is there, whole or torn."""
-    return any(copy.exists() for copy in _copies(path))
-
-
 def load_project(project):
     """Return the `Snapshot` of the project folder, or None for a folder that holds no search.
 
@@ -77,8 +73,8 @@ def capture(tuner, identity):
     """Write the state of `tuner` to its project folder as a snapshot."""
     oracle = tuner.oracle
     state = oracle.get_state()
-    # Keras Tuner saves an ended trial while it still counts as ongoing; resumed from such a file
-    # it would run that trial again.
+    # Keras Tuner 1.4.8 saves an ended trial while it still counts as ongoing; resumed from such a
+    # file it would run that trial again.
     state["ongoing_trials"] = {
         tuner_id: trial_id
         for tuner_id, trial_id in state["ongoing_trials"].items()
@@ -90,13 +86,13 @@ def capture(tuner, identity):
         trials={trial_id: trial.get_state() for trial_id, trial in oracle.trials.items()},
         tuner=tuner.get_state(),
         randomness=_randomness(oracle),
+        search=tuner.searched,
     )
     write(Path(tuner.project_dir) / SNAPSHOT, snapshot._asdict())
 
 
 def restore_files(project, snapshot, *, tuner_id):
     """Make Keras Tuner's own files in the project folder say what the snapshot says."""
-    _remove_leftovers(project, snapshot)
     for trial_id, state in snapshot.trials.items():
         folder = project / f"trial_{trial_id}"
         folder.mkdir(exist_ok=True)
@@ -109,6 +105,17 @@ def restore_randomness(oracle, snapshot):
     """Give back the random state that Keras Tuner's Bayesian oracle does not save itself."""
     if snapshot.randomness is not None:
         oracle._random_state.set_state(snapshot.randomness)
+
+
+def knows(oracle, snapshot):
+    """Whether the trials of `snapshot` are those of `oracle`, with the same scores."""
+    # Keras Tuner ends a trial, then may stop the search before it saves.
+    ended = snapshot.oracle["end_order"]
+    return (
+        snapshot.oracle["start_order"] == oracle.start_order
+        and ended == oracle.end_order[: len(ended)]
+        and all(str(snapshot.trials[i]["score"]) == str(oracle.trials[i].score) for i in ended)
+    )
 
 
 def _randomness(oracle):
@@ -124,15 +131,6 @@ def _rewound(trial):
     if trial["status"] != "RUNNING":
         return trial
     return {**trial, "metrics": {"metrics": {}}, "score": None, "message": None}
-
-
-def _remove_leftovers(project, snapshot):
-    for temporary in project.glob("**/.*.tmp"):
-        temporary.unlink()
-    known = {f"trial_{trial_id}" for trial_id in snapshot.trials}
-    for folder in project.glob("trial_*"):
-        if folder.name not in known:
-            (folder / "trial.json").unlink(missing_ok=True)
 
 
 def _copies(path):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import keras_tuner as kt
 import numpy as np
 import pandas as pd
 
@@ -11,7 +12,7 @@ from chapter18.executions import Execution
 _LAST_COLUMNS = ("best_epoch", "epochs", "seconds")
 
 
-def trials_table(tuner):
+def trials_table(tuner: kt.Tuner) -> pd.DataFrame:
     """Return a `DataFrame` with one row a trial, in the order in which they began.
 
     Columns: `trial` (its id), `status`, `score` (mean over the executions), `std` (their sample
@@ -32,7 +33,7 @@ def trials_table(tuner):
     return table.astype({"best_epoch": "Int64", "epochs": "Int64"})
 
 
-def best(tuner, n=1):
+def best(tuner: kt.Tuner, n: int = 1) -> list[kt.engine.trial.Trial]:
     """Return the `n` best trials of a search, best first: only completed ones with a finite score.
 
     Raises `ValueError` when there are fewer, with the message of the last failure.
@@ -49,7 +50,7 @@ def best(tuner, n=1):
     return sorted(healthy, key=lambda each: sign * each.score)[:n]
 
 
-def best_epoch(tuner, trial):
+def best_epoch(tuner: kt.Tuner, trial: kt.engine.trial.Trial) -> int:
     """Return the epoch, counted from 1, at which the best execution of `trial` scored best.
 
     Raises `ValueError` when the search did not see epochs, as with a `fit` that returns a number.
@@ -64,7 +65,7 @@ def best_epoch(tuner, trial):
     return epoch
 
 
-def best_execution(tuner, trial):
+def best_execution(tuner: kt.Tuner, trial: kt.engine.trial.Trial) -> Execution:
     """Return the best `Execution` of `trial`: the one whose weights are saved."""
     executions = record(tuner, trial)["executions"]
     if not executions:
@@ -77,17 +78,43 @@ def best_execution(tuner, trial):
     return better((Execution(**each) for each in executions), key=lambda each: each.score)
 
 
-def record(tuner, trial):
+def record(tuner: kt.Tuner, trial: kt.engine.trial.Trial) -> dict:
     """Return what `make_tuner` recorded of `trial`: `executions`, `seconds` and `message`."""
+    require_own(tuner, trial)
+    path = Path(tuner.get_trial_dir(trial.trial_id)) / resuming.RECORD
+    return snapshots.read(path) or {"executions": [], "seconds": np.nan, "message": None}
+
+
+def require_own(tuner: kt.Tuner, trial: kt.engine.trial.Trial) -> None:
+    """Raise unless `trial` is the tuner's own: by values and score, for every search has a 0."""
     _require_recording(tuner)
-    if trial.trial_id not in tuner.oracle.trials:
+    if not isinstance(trial, kt.engine.trial.Trial):
+        raise TypeError(
+            f"`trial` must be a trial of Keras Tuner. Received: {trial!r}. "
+            "Pass one of tuning.best(tuner) or of tuner.oracle.trials.values()."
+        )
+    own = tuner.oracle.trials.get(trial.trial_id)
+    if own is None:
         raise ValueError(
             "`trial` must be one of the tuner's own. "
             f"Received: {trial.trial_id!r}. "
             f"Choose one of {', '.join(tuner.oracle.start_order) or 'none: search first'}."
         )
-    path = Path(tuner.get_trial_dir(trial.trial_id)) / resuming.RECORD
-    return snapshots.read(path) or {"executions": [], "seconds": np.nan, "message": None}
+    if own is not trial and _content(own) != _content(trial):
+        raise ValueError(
+            "`trial` must be one of the tuner's own. "
+            f"Received: trial {trial.trial_id} with {_shown(trial)}; its own has {_shown(own)}. "
+            "Choose one with tuning.best(tuner), of the same tuner."
+        )
+
+
+def _content(trial):
+    # As text NaN is equal to itself.
+    return trial.hyperparameters.values, str(trial.score)
+
+
+def _shown(trial):
+    return f"{trial.hyperparameters.values} and score {trial.score}"
 
 
 def _require_recording(tuner):

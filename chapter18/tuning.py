@@ -9,14 +9,23 @@ Run it again after a crash, with the same arguments, and it goes on where it was
 """
 
 import json
-import operator
 import os
-import shutil
 from pathlib import Path
+from typing import Any
 
 import keras_tuner as kt
 
-from chapter18 import isolation, objectives, resuming, snapshots
+from chapter18 import (
+    checks,
+    grids,
+    isolation,
+    locks,
+    objectives,
+    projects,
+    resuming,
+    snapshots,
+    spaces,
+)
 from chapter18.executions import TrackedHyperModel, execution_seed
 from chapter18.local_cluster import ClusterProcess, run_cluster
 from chapter18.trials import best, best_epoch, trials_table
@@ -45,20 +54,21 @@ _FREE_OPTIONS = {
     "max_trials",
     "tuner_id",
 }
+_COUNTS = ("executions_per_trial", "max_trials", "max_epochs")
 
 
 def make_tuner(
-    tuner_class,
+    tuner_class: type[kt.Tuner],
     hypermodel,
     *,
     objective,
-    directory,
-    project_name,
-    seed,
-    overwrite=False,
-    compilation_cache="auto",
-    **options,
-):
+    directory: str | os.PathLike,
+    project_name: str,
+    seed: int,
+    overwrite: bool = False,
+    compilation_cache: str | os.PathLike | None = "auto",
+    **options: Any,
+) -> kt.Tuner:
     """Return a tuner of a subclass of `tuner_class`, resumed if its project folder holds a search.
 
     - `tuner_class`: `kt.RandomSearch`, `kt.GridSearch`, `kt.BayesianOptimization`, `kt.Hyperband`
@@ -67,17 +77,26 @@ def make_tuner(
       (`("val_f1_score", "max")`), a `kt.Objective`, or a list of these.
     - `directory`, `project_name`: the search is kept in the folder `directory/project_name`. It
       may be killed at any moment; the same call afterwards keeps every recorded trial and runs the
-      one in flight again. `overwrite=True` starts afresh.
+      one in flight again. `overwrite=True` starts afresh: it removes the files of the search in
+      that folder; files of others stay, there and always.
     - `seed`: a positive integer that fixes both the trials and their training.
     - `compilation_cache`: a folder that keeps compiled training steps; "auto" is
       `directory/compilation_cache`, None is none.
 
-    Raises `ValueError` when an objective has no known direction, the seed is not positive, or a
-    resumed search that has finished a trial began with another space, objective, seed, class or
-    option. Nothing is lost where none has finished, so there the search starts afresh.
+    Raises `ValueError` when an objective has no known direction, a count is not positive, a name
+    has two definitions or conditions in the space, the search would overwrite files of others, or
+    a resumed search that has finished a trial began with another space, objective, seed, class or
+    option. Nothing is lost where none has finished, so there the search starts afresh. Raises
+    `RuntimeError` while another search uses the folder.
     """
-    seed = _positive(seed)
-    project = Path(directory) / project_name
+    seed = checks.positive_integer(
+        seed,
+        "seed",
+        rule="`seed` must be a positive integer: Keras Tuner takes 0 for no seed at all.",
+        remedy="Pass for example seed=1.",
+    )
+    options = _checked(options)
+    project = _project(directory, project_name)
     hardened = _harden(tuner_class, hypermodel, seed, _cache(compilation_cache, directory))
     arguments = {
         "objective": objectives.resolve(objective),
@@ -88,16 +107,22 @@ def make_tuner(
     }
     # To learn the space Keras Tuner builds models, whose initial weights draw random numbers.
     with isolation.random_numbers_kept():
-        if _is_worker():
+        if resuming.is_worker():
             return hardened(hardened.tracked, **arguments)
-        if overwrite:
-            _discard(project)
-        return _resume(hardened, arguments, project, options)
+        projects.prepare(project)
+        with locks.only_one(project):
+            if overwrite:
+                projects.discard(project)
+                projects.require_free(project)
+            return _resume(hardened, arguments, project, options)
 
 
 def _resume(hardened, arguments, project, options):
     snapshot = snapshots.load_project(project)
     tuner_id = os.environ.get("KERASTUNER_TUNER_ID", "tuner0")
+    if snapshot is None:
+        projects.require_free(project)
+    projects.remove_leftovers(project, snapshot.trials if snapshot else ())
     # Without this file Keras Tuner explores the space as the code describes it now.
     (project / f"{tuner_id}.json").unlink(missing_ok=True)
     try:
@@ -105,10 +130,12 @@ def _resume(hardened, arguments, project, options):
     finally:
         if snapshot is not None:
             snapshots.restore_files(project, snapshot, tuner_id=tuner_id)
+    if isinstance(tuner.oracle, kt.oracles.GridSearchOracle):
+        grids.guard(tuner.oracle)
     identity = _identity(tuner, options)
     if snapshot is not None:
         if snapshot.identity != identity and not snapshot.oracle["end_order"]:
-            _discard(project)
+            projects.discard(project)
             return _resume(hardened, arguments, project, options)
         _require_same(snapshot.identity, identity, project)
         resuming.reload(tuner, snapshot)
@@ -126,41 +153,48 @@ def _harden(tuner_class, hypermodel, seed, cache):
         )
     trains_itself = tuner_class.run_trial not in (kt.Tuner.run_trial, kt.Hyperband.run_trial)
     unneeded = hypermodel is None and trains_itself
-    tracked = None if unneeded else TrackedHyperModel(hypermodel)
-    fields = {"base_seed": seed, "cache_directory": cache, "tracked": tracked}
+    definitions = spaces.Definitions()
+    tracked = None if unneeded else TrackedHyperModel(hypermodel, definitions)
+    fields = {
+        "base_seed": seed,
+        "cache_directory": cache,
+        "tracked": tracked,
+        "definitions": definitions,
+    }
     return type(tuner_class.__name__, (resuming.ResumableTuner, tuner_class), fields)
 
 
-def _positive(seed):
-    rule = "`seed` must be a positive integer: Keras Tuner takes 0 for no seed at all. "
-    try:
-        number = operator.index(seed)
-    except TypeError:
-        raise TypeError(f"{rule}Received: {seed!r}. Pass for example seed=1.") from None
-    if number < 1 or isinstance(seed, bool):
-        raise ValueError(f"{rule}Received: {seed!r}. Pass for example seed=1.")
-    return number
+def _checked(options):
+    """Return the options with Python's numbers, which JSON can hold, for NumPy's."""
+    options = {name: checks.plain(value) for name, value in options.items()}
+    for name in _COUNTS:
+        if options.get(name) is not None:
+            checks.positive_integer(
+                options[name],
+                name,
+                rule="Trials, executions and epochs are counted by positive integers.",
+                remedy=f"Pass for example {name}=2.",
+            )
+    if options.get("hyperparameters") is not None:
+        spaces.make_plain(options["hyperparameters"])
+    return options
 
 
-def _is_worker():
-    return "KERASTUNER_ORACLE_IP" in os.environ and "chief" not in os.environ["KERASTUNER_TUNER_ID"]
+def _project(directory, project_name):
+    if not isinstance(project_name, str) or not project_name.strip("./\\ "):
+        raise ValueError(
+            "`project_name` must be the name of a folder for this search alone. "
+            f'Received: {project_name!r}. Pass for example project_name="search".'
+        )
+    return Path(directory) / project_name
 
 
 def _cache(choice, directory):
     if choice != "auto":
         return choice
     # Workers that share a folder would read each other's half-written entries.
-    name = os.environ["KERASTUNER_TUNER_ID"] if _is_worker() else "main"
+    name = os.environ["KERASTUNER_TUNER_ID"] if resuming.is_worker() else "main"
     return Path(directory) / "compilation_cache" / name
-
-
-def _discard(project):
-    """Remove the project folder, under another name so that a kill cannot leave half of it."""
-    discarded = project.with_name(f"{project.name}.discarded")
-    shutil.rmtree(discarded, ignore_errors=True)
-    if project.exists():
-        project.rename(discarded)
-        shutil.rmtree(discarded)
 
 
 def _identity(tuner, options):
@@ -184,7 +218,7 @@ def _is_plain(value):
 
 
 def _require_same(before, now, project):
-    changed = [name for name in before | now if before.get(name) != now.get(name)]
+    changed = [name for name in before | now if _text(before, name) != _text(now, name)]
     if changed:
         raise ValueError(
             "A search is resumed with the space, objective, seed and options it began with. "
@@ -193,6 +227,11 @@ def _require_same(before, now, project):
             "Put back the old value, choose another project_name, or pass overwrite=True to start "
             "afresh."
         )
+
+
+def _text(identity, name):
+    # As text NaN is equal to itself.
+    return json.dumps(identity.get(name), sort_keys=True)
 
 
 def _change(name, before, now):

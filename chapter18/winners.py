@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import keras
+import keras_tuner as kt
 import numpy as np
 import pandas as pd
 
@@ -20,13 +21,22 @@ class Retrained(NamedTuple):
     epochs: int
 
 
-def restore(tuner, trial, *, x, y, batch_size=256, tolerance=1e-4):
+def restore(
+    tuner: kt.Tuner,
+    trial: kt.engine.trial.Trial,
+    *,
+    x,
+    y,
+    batch_size: int = 256,
+    tolerance: float = 1e-4,
+) -> keras.Model:
     """Return the trial's model with its saved weights, proven on the validation data `(x, y)`.
 
     The weights are those of the best epoch of the best execution, so the model scores what that
     execution scored, which is at least as good as the trial's score, the mean over its executions.
-    Raises `ValueError` when it does not, within `tolerance` (relative above 1), or when the
-    objective is not a `val_` value, which cannot be measured again. `batch_size` as in
+    Raises `ValueError` when it does not, within `tolerance` (relative above 1), when the objective
+    is not a `val_` value, which cannot be measured again, or when the trial is that of another
+    tuner. `x`, `y` are arrays `(rows, …)` or nests of them; `batch_size` as in
     `keras.Model.evaluate`.
     """
     recorded = trials.best_execution(tuner, trial).score
@@ -43,16 +53,29 @@ def restore(tuner, trial, *, x, y, batch_size=256, tolerance=1e-4):
     return model
 
 
-def retrain(tuner, trial, *, x, y, x_val, y_val, factor=1.2, batch_size=None, verbose=0):
+def retrain(
+    tuner: kt.Tuner,
+    trial: kt.engine.trial.Trial,
+    *,
+    x,
+    y,
+    x_val,
+    y_val,
+    factor: float = 1.2,
+    batch_size: int | None = None,
+    verbose: int | str = 0,
+) -> Retrained:
     """Train a fresh model with the trial's hyperparameters on training and validation data.
 
     Returns `Retrained(model, epochs)`. More rows allow more steps before overfitting, so it trains
     for `epochs` = ⌈`factor` × best epoch⌉. The hypermodel's own `fit` does it; `batch_size` is
-    passed on unless it is None. Arrays are `(rows, …)`.
+    passed on unless it is None. The data are arrays `(rows, …)` or nests of them, alike for
+    training and validation. Raises `ValueError` when they are not, or when the trial is that of
+    another tuner.
     """
     epochs = math.ceil(factor * trials.best_epoch(tuner, trial))
     options = {} if batch_size is None else {"batch_size": batch_size}
-    rows, labels = (np.concatenate(pair) for pair in ((x, x_val), (y, y_val)))
+    rows, labels = _joined("x", x, x_val), _joined("y", y, y_val)
     hp = trial.hyperparameters.copy()
     unused = len(trials.record(tuner, trial)["executions"])
     with isolation.random_numbers_kept():
@@ -62,7 +85,7 @@ def retrain(tuner, trial, *, x, y, x_val, y_val, factor=1.2, batch_size=None, ve
     return Retrained(model, epochs)
 
 
-def selection_bias(tuner, *, x_test, y_test, batch_size=256):
+def selection_bias(tuner: kt.Tuner, *, x_test, y_test, batch_size: int = 256) -> pd.DataFrame:
     """Return a `DataFrame` that shows how the winner's validation score flatters it.
 
     One row for each number of completed trials seen: `trials`; `trial`, the id of the winner so
@@ -81,14 +104,37 @@ def selection_bias(tuner, *, x_test, y_test, batch_size=256):
     return pd.DataFrame(rows, columns=["trials", "trial", "validation", "test", "gap"])
 
 
-def leaked_rows(a, b):
+def leaked_rows(a, b) -> int:
     """Return how many rows of `b` `(rows, …)` also stand in `a`, compared by content.
 
-    Raises `ValueError` unless the rows of both have the same shape, and `TypeError` for Python
-    objects, such as the text of a data frame.
+    Both are arrays, or dicts or tuples of them, of which a row is what stands at one index of
+    each. Raises `ValueError` unless the rows of both have the same shape, and `TypeError` for
+    Python objects, such as the text of a data frame.
     """
+    pairs = [_comparable(*pair) for pair in _paired(a, b)]
+    if len({(len(one), len(other)) for one, other in pairs}) != 1:
+        raise ValueError(
+            "The arrays of a nest must have the same rows. "
+            f"Received: {', '.join(f'{len(one)} and {len(other)}' for one, other in pairs)} rows. "
+            "Pass two splits of the same data, rows on the first axis."
+        )
+    # For each array of the nest the digests of its rows; a row of the nest has one from each.
+    before, after = zip(*(map(_digests, pair) for pair in pairs), strict=True)
+    seen = set(zip(*before, strict=True))
+    return sum(row in seen for row in zip(*after, strict=True))
+
+
+def _paired(a, b):
+    if not isinstance(a, dict | tuple):
+        return [(a, b)]
+    _require_alike("a", a, b)
+    return list(zip(keras.tree.flatten(a), keras.tree.flatten(b), strict=True))
+
+
+def _comparable(a, b):
+    """Return both as arrays of one dtype."""
     a, b = np.asarray(a), np.asarray(b)
-    if a.shape[1:] != b.shape[1:] or a.ndim == 0:
+    if a.shape[1:] != b.shape[1:] or a.ndim == 0 or b.ndim == 0:
         raise ValueError(
             "Rows can be compared only if they have one shape. "
             f"Received: arrays of shapes {a.shape} and {b.shape}. "
@@ -100,16 +146,37 @@ def leaked_rows(a, b):
             "Rows are compared byte by byte, which Python objects do not allow. "
             f"Received: dtype {dtype}. Turn text into numbers or dtype str first."
         )
-    seen = set(_digests(a, dtype))
-    return sum(digest in seen for digest in _digests(b, dtype))
+    return a.astype(dtype, copy=False), b.astype(dtype, copy=False)
 
 
-def _digests(rows, dtype):
+def _digests(rows):
+    inexact = np.issubdtype(rows.dtype, np.inexact)
     for row in rows:
         # Adding nothing turns -0.0 into 0.0, which is equal but not the same bytes.
-        value = row.astype(dtype)
-        value = value + dtype.type(0) if np.issubdtype(dtype, np.inexact) else value
+        value = row + rows.dtype.type(0) if inexact else row
         yield hashlib.blake2b(value.tobytes(), digest_size=16).digest()
+
+
+def _joined(name, train, validation):
+    if not all(hasattr(leaf, "shape") for leaf in keras.tree.flatten((train, validation))):
+        return np.concatenate((train, validation))
+    _require_alike(name, train, validation)
+    return keras.tree.map_structure(lambda *pair: np.concatenate(pair), train, validation)
+
+
+def _require_alike(name, one, other):
+    try:
+        keras.tree.assert_same_structure(one, other)
+    except ValueError:
+        raise ValueError(
+            "Two splits of the same data must be nested alike. "
+            f"Received: for {name} {_nesting(one)} and {_nesting(other)}. "
+            "Pass arrays, or dicts or tuples of arrays with the same keys."
+        ) from None
+
+
+def _nesting(nest):
+    return keras.tree.map_structure(lambda leaf: type(leaf).__name__, nest)
 
 
 def _completed(tuner):

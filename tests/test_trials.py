@@ -179,6 +179,21 @@ def test_a_foreign_trial_is_refused(tmp_path):
         tuning.best_epoch(tuner, foreign)
 
 
+def test_a_trial_of_another_search_is_refused_though_it_has_the_number(tmp_path):
+    own = search_numbers(tmp_path / "own", [1.0, 2.0])
+    scored = search_numbers(tmp_path / "scored", [1.5, 2.0])
+    seeded = search_numbers(tmp_path / "seeded", [1.0, 2.0], seed=6)
+    for other in (scored, seeded):
+        trial = other.oracle.trials["0"]
+        with pytest.raises(ValueError, match=r"one of the tuner's own\. Received: trial 0 with"):
+            tuning.best_epoch(own, trial)
+    again = make_numbers(tmp_path / "own", [1.0, 2.0]).oracle.trials["0"]
+    with pytest.raises(ValueError, match="needs the History"):
+        tuning.best_epoch(own, again)
+    with pytest.raises(TypeError, match=r"must be a trial of Keras Tuner\. Received: '0'"):
+        tuning.best_epoch(own, "0")
+
+
 def test_a_plain_tuner_is_refused(tmp_path):
     plain = kt.RandomSearch(network, "val_loss", max_trials=1, directory=tmp_path)
     with pytest.raises(TypeError, match=r"come from tuning\.make_tuner.* Received: .*RandomSearch"):

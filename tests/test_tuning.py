@@ -3,6 +3,7 @@
 import copy
 import gc
 import random
+from pathlib import Path
 
 import jax
 import keras
@@ -61,10 +62,46 @@ def test_a_grid_of_doubling_widths_builds_with_integers(tmp_path):
     assert {(width, type(width)) for width in widths} == {(2, int), (4, int), (8, int)}
 
 
-@pytest.mark.parametrize(("seed", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError)])
-def test_a_seed_that_is_not_a_positive_integer_is_refused(tmp_path, seed, error):
-    with pytest.raises(error, match=f"positive integer.* Received: {seed}"):
+@pytest.mark.parametrize("seed", [0, -1, 1.5])
+def test_a_seed_that_is_not_a_positive_integer_is_refused(tmp_path, seed):
+    with pytest.raises(ValueError, match=f"positive integer.* Received: seed={seed}"):
         make_numbers(tmp_path, seed=seed)
+
+
+@pytest.mark.parametrize("name", ["executions_per_trial", "max_trials"])
+def test_a_count_that_is_not_a_positive_integer_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=rf"positive integers\. Received: {name}=0\.5"):
+        make_numbers(tmp_path, **{name: 0.5})
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", None])
+def test_a_name_that_is_no_folder_of_its_own_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=f"folder for this search alone. Received: {name!r}"):
+        make_numbers(tmp_path, project_name=name)
+
+
+def test_a_name_as_long_as_a_file_system_allows_is_taken(tmp_path):
+    options = {"project_name": "n" * 247}
+    search_numbers(tmp_path, [1.0], **options)
+    tuner = make_numbers(tmp_path, [1.0, 2.0], overwrite=True, **options)
+    assert Path(tuner.project_dir).name == "n" * 247
+
+
+def test_numbers_of_numpy_are_as_good_as_pythons(tmp_path):
+    hp = kt.HyperParameters()
+    hp.Float("width", np.float32(0.0), np.float32(1.0), default=np.float32(0.5))
+    hp.Int("depth", np.int64(1), np.int64(9), default=np.int64(3))
+    options = {"hyperparameters": hp, "objective": "val_loss", "seed": np.int64(5)}
+    options |= {"max_trials": np.int64(2), "executions_per_trial": np.int64(3)}
+    results = [{"val_loss": np.float32(2.0)}, [{"val_loss": np.float32(3.0)}, np.float64(4.0)]]
+    tuner = make_numbers(tmp_path, results, **options)
+    tuner.search(epochs=np.int64(2), batch_size=np.int32(4), verbose=0)
+    plain = {"seed": 5, "max_trials": 2, "executions_per_trial": 3}
+    resumed = make_numbers(tmp_path, results, **options | plain)
+    resumed.search(epochs=2, batch_size=4, verbose=0)
+    assert [trial.score for trial in resumed.oracle.trials.values()] == [2.0, 3.5]
+    with pytest.raises(ValueError, match="executions_per_trial 2 instead of 3"):
+        make_numbers(tmp_path, results, **options | {"executions_per_trial": np.int64(2)})
 
 
 def test_a_class_that_is_no_tuner_is_refused(tmp_path):
@@ -231,11 +268,14 @@ def test_a_compilation_cache_survives_entries_torn_by_a_kill(tmp_path):
     train(make_network(tmp_path, project_name="one", compilation_cache=cache, max_trials=1))
     for entry in cache.glob("*-cache"):
         entry.write_bytes(entry.read_bytes()[:20])
-    (cache / "in_use").touch()
+    (cache / "chapter18_in_use").touch()
+    for name in ("in_use", "family-cache"):
+        (cache / name).write_text("somebody's")
     # A torn entry that JAX still found would warn; warnings are errors here, and fail the trial.
     tuner = make_network(tmp_path, project_name="two", compilation_cache=cache, max_trials=1)
     assert train(tuner).oracle.trials["0"].status == "COMPLETED"
-    assert not (cache / "in_use").exists()
+    assert not (cache / "chapter18_in_use").exists()
+    assert all((cache / name).read_text() == "somebody's" for name in ("in_use", "family-cache"))
 
 
 class Hooks(kt.RandomSearch):

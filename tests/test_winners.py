@@ -94,6 +94,51 @@ def test_a_training_score_cannot_be_checked(tmp_path):
         tuning.restore(tuner, tuning.best(tuner)[0], x=x, y=y)
 
 
+def test_a_trial_of_another_search_is_neither_restored_nor_retrained(searched, tmp_path):
+    other = train(make_network(tmp_path, max_trials=1, objective="val_loss", seed=4))
+    trial = tuning.best(other)[0]
+    (x, y), (x_val, y_val) = data(), data(1)
+    message = r"one of the tuner's own\. Received: trial 0 with .*units.* its own has .*units"
+    with pytest.raises(ValueError, match=message):
+        tuning.restore(searched, trial, x=x_val, y=y_val)
+    with pytest.raises(ValueError, match=message):
+        tuning.retrain(searched, trial, x=x, y=y, x_val=x_val, y_val=y_val)
+
+
+def _named_inputs(hp):
+    inputs = {name: keras.Input((2,), name=name) for name in ("left", "right")}
+    hidden = keras.layers.Concatenate()(list(inputs.values()))
+    units = hp.Int("units", 2, 4)
+    outputs = keras.layers.Dense(2, activation="softmax")(keras.layers.Dense(units)(hidden))
+    model = keras.Model(inputs, outputs)
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def _nested(x):
+    return {"left": x[:, :2], "right": x[:, 2:]}
+
+
+def test_nests_of_arrays_are_restored_retrained_and_measured(tmp_path):
+    (x, y), (x_val, y_val) = data(), data(1)
+    arrays = {"x": _nested(x), "y": y, "validation_data": (_nested(x_val), y_val)}
+    tuner = make_network(tmp_path, build=_named_inputs, max_trials=1, objective="val_loss")
+    tuner.search(**arrays, epochs=1, verbose=0)
+    trial = tuning.best(tuner)[0]
+    tuning.restore(tuner, trial, x=_nested(x_val), y=y_val)
+    given = {"x": _nested(x), "y": y, "x_val": _nested(x_val), "y_val": y_val}
+    retrained = tuning.retrain(tuner, trial, **given).model
+    keras.utils.set_random_seed(tuning.execution_seed(tuner.base_seed, trial.trial_id, 1))
+    model = _named_inputs(trial.hyperparameters.copy())
+    rows = {name: np.concatenate([given["x"][name], given["x_val"][name]]) for name in given["x"]}
+    model.fit(rows, np.concatenate([y, y_val]), epochs=2, verbose=0)
+    for one, other in zip(retrained.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(tuning.selection_bias(tuner, x_test=_nested(x_val), y_test=y_val)) == 1
+    with pytest.raises(ValueError, match=r"nested alike\. Received: for x {.*} and ndarray"):
+        tuning.retrain(tuner, trial, **given | {"x_val": x_val})
+
+
 class Counting(kt.HyperModel):
     """Counts the rows and epochs of each training."""
 
@@ -159,6 +204,18 @@ def test_leaked_rows_are_those_found_by_brute_force():
     assert 0 < expected < 30
     assert tuning.leaked_rows(a, b) == expected
     assert tuning.leaked_rows(a, -b.astype("float32") * 0.0) == 30 * any((a == 0).all(axis=1))
+
+
+def test_rows_of_nests_leak_only_where_all_their_arrays_agree():
+    a = {"left": np.array([[1, 2], [3, 4]]), "right": np.array([5.0, 6.0])}
+    b = {"left": np.array([[3, 4], [3, 4], [1, 2]]), "right": np.array([6.0, 5.0, 5.0])}
+    assert tuning.leaked_rows(a, b) == 2
+    assert tuning.leaked_rows(tuple(a.values()), tuple(b.values())) == 2
+    assert tuning.leaked_rows([1, 2, 2], [2, 3]) == 1
+    with pytest.raises(ValueError, match=r"must have the same rows\. Received: 2 and 3, 2 and 1"):
+        tuning.leaked_rows(a, {"left": b["left"], "right": b["right"][:1]})
+    with pytest.raises(ValueError, match=r"nested alike\. Received: for a {.*} and ndarray"):
+        tuning.leaked_rows(a, b["left"])
 
 
 def test_python_objects_cannot_be_compared():

@@ -10,7 +10,8 @@ import quantized_models
 from child import run_child
 from keras import layers
 
-from chapter18 import character_model, model_copies, quantization, quantized_files
+from chapter18 import character_model, quantization, quantized_files
+from chapter18.layers import every
 
 LETTERS = 37
 SHAPE = {"length": 16, "width": 64, "heads": 2, "blocks": 1}
@@ -61,7 +62,7 @@ def rewritten(path, *, record=(), change=lambda output: output):
 
 
 def modes(model):
-    return [layer.dtype_policy.name for layer in model_copies.flat_layers(model)]
+    return [layer.dtype_policy.name for layer in every(model)]
 
 
 def same(first, second):
@@ -169,7 +170,8 @@ def test_a_file_of_keras_is_refused(exported):
     path, copy, _ = exported
     copy.save(path.with_suffix(".keras"))
     with pytest.raises(
-        ValueError, match=r"torn: broken or without \['probe.npz', 'quantized.json'\]"
+        ValueError,
+        match=r"torn: broken or without \['derived.npz', 'probe.npz', 'quantized.json'\]",
     ):
         quantized_files.load(path.with_suffix(".keras"), small)
 

@@ -31,11 +31,11 @@ def put_back(model: keras.layers.Layer, state: dict[str, np.ndarray]) -> None:
     for key, value in state.items():
         number, name = key.split("/", 1)
         layer = every[int(number)]
-        keep = isinstance(vars(layer).get(name), np.ndarray)
+        keep = isinstance(vars(layer).get(name), np.ndarray | np.generic)
         setattr(layer, name, value if keep else jax.numpy.asarray(value))
 
 
 def _is_array(value):
     if isinstance(value, jax.core.Tracer):
         return False
-    return isinstance(value, np.ndarray | jax.Array)
+    return isinstance(value, np.ndarray | np.generic | jax.Array)

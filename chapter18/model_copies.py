@@ -69,9 +69,15 @@ def outputs(model, probe):
 
     Computed without training and without a trace: no variable and no compiled function changes.
     """
+    # Keras takes a nest of tensors, not one in which some are NumPy arrays.
+    tensors = keras.tree.map_structure(_tensor, probe)
     with keras.StatelessScope():
-        predicted = model(probe, training=False)
+        predicted = model(tensors, training=False)
     return [np.array(keras.ops.convert_to_numpy(leaf)) for leaf in keras.tree.flatten(predicted)]
+
+
+def _tensor(leaf):
+    return None if leaf is None else keras.ops.convert_to_tensor(leaf)
 
 
 def is_from_keras(kind):

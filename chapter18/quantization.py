@@ -83,6 +83,7 @@ def quantize_copy(
     plan = _prepared(model, mode, filters, config, block_size, probe, build)
     twin, sqnr = _quantized(plan)
     report = _report(plan, twin, sqnr)
+    _check_any(model, report)
     if not sqnr >= sqnr_floor:
         raise _below_floor(model, report, sqnr_floor, _alone(plan))
     model_copies.refuse_training(twin)
@@ -229,6 +230,15 @@ def _check_signal(model, outputs):
             "The loss of precision is measured against a signal: predictions other than zero. "
             f"Received: {model.name!r}, which predicts zeros alone on the probe batch. "
             "Mend the model, or pass another probe."
+        )
+
+
+def _check_any(model, report):
+    if not report.layers["quantized"].any():
+        raise ValueError(
+            "Of what filters and config name together, at least one layer is quantized. "
+            f"Received: {model.name!r} in {report.mode}, of which none is. Let the filters, and "
+            "the config's layer structure if it has one, name the same layers."
         )
 
 

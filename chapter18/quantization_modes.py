@@ -123,5 +123,5 @@ def _check_calibration(mode):
         raise RuntimeError(
             f"{mode} is used only where calibration data shape the kernels. "
             f"Received: mode={mode!r} on Keras {keras.__version__}, where real and junk data give "
-            "identical kernels. Use 'int8', or 'int4' with a smaller block_size."
+            "identical kernels. Use 'int8', or 'int4' with a smaller block_size, or Keras 3.16."
         )

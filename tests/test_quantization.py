@@ -1,3 +1,4 @@
+import math
 import random
 
 import keras
@@ -379,3 +380,66 @@ def test_modes_and_arguments_that_do_not_go_together_are_refused():
     )
     for bad in (0, -2, 1.5, True):
         refused(ValueError, rf"Received: block_size={bad}. Pass", "int4", block_size=bad)
+
+
+@pytest.mark.parametrize("floor", [math.nan, np.float32("nan"), True, "10", None])
+def test_a_floor_that_would_let_anything_through_is_refused(floor):
+    model, probe = quantized_models.tied()
+    with pytest.raises(ValueError, match=r"a number of dB.*Received: sqnr_floor=.*Pass for exam"):
+        quantization.quantize_copy(model, "int8", probe=probe, sqnr_floor=floor)
+    with pytest.raises(RuntimeError, match="predicts nearly what its original"):
+        quantization.quantize_copy(model, "int8", probe=probe, sqnr_floor=np.float32(10))
+
+
+def test_a_probe_that_shows_no_loss_is_refused():
+    model, probe = quantized_models.small()
+    for act in (quantization.quantize_copy, quantization.sensitivity):
+        with pytest.raises(ValueError, match=r"Received: a probe with an array of shape \(0, 8, 8"):
+            act(model, "int8", probe=probe[:0])
+        with pytest.raises(ValueError, match=r"Received: a probe with no array. Pass a batch"):
+            act(model, "int8", probe=[])
+        with pytest.raises(ValueError, match=r"Received: a probe of zeros, which only biases answ"):
+            act(model, "int8", probe=np.zeros_like(probe))
+    model.get_layer("logits").kernel.assign(np.zeros((16, 3)))
+    with pytest.raises(ValueError, match=r"against a signal.*Received: 'small', which predicts z"):
+        quantization.quantize_copy(model, "int8", probe=probe)
+
+
+def test_batches_in_lists_and_tuples_and_integers_of_numpy():
+    inputs = [keras.Input((8,)), keras.Input((8,))]
+    model = keras.Model(inputs, layers.Dense(3)(layers.Add()(inputs)))
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(6, 8)).astype("float32") for _ in inputs]
+    found = [
+        quantization.quantize_copy(model, "int4", probe=probe, sqnr_floor=0, block_size=size)
+        for probe, size in ((arrays, np.int64(4)), (arrays, 4))
+    ]
+    assert found[0].report.sqnr == found[1].report.sqnr
+    whole = [
+        quantization.quantize_copy(model, "int4", probe=arrays, sqnr_floor=0, block_size=size)
+        for size in (np.int8(-1), -1)
+    ]
+    assert whole[0].report.sqnr == whole[1].report.sqnr < found[0].report.sqnr
+
+
+def test_an_adapted_normalization_is_carried_over():
+    model, x = quantized_models.adapted()
+    expected = model.predict(x, verbose=0)
+    assert np.std(expected) > 0.01
+    copy, report = quantization.quantize_copy(model, "int8", probe=x)
+    assert absmax.sqnr(expected, copy.predict(x, verbose=0)) == pytest.approx(report.sqnr, abs=0.5)
+    np.testing.assert_array_equal(copy.layers[0].mean, model.layers[0].mean)
+    np.testing.assert_array_equal(model.predict(x, verbose=0), expected)
+
+
+def test_a_layer_whose_activation_is_a_layer():
+    prelu = layers.PReLU()
+    dense = layers.Dense(8, activation=prelu, name="dense")
+    model = keras.Sequential([keras.Input((8,)), dense, layers.Dense(4)])
+    probe = np.random.default_rng(0).normal(size=(4, 8)).astype("float32")
+    rows = quantization.quantize_copy(model, "int8", probe=probe).report.layers
+    rows = rows.set_index("class").loc["Dense"]
+    from_3_16 = hasattr(keras.quantizers, "QuantizationReport")
+    assert rows["quantized"].tolist() == [from_3_16, True]
+    reason = "" if from_3_16 else "holds other layers, and these parameters itself"
+    assert rows["reason"].tolist() == [reason, ""]

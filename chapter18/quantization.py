@@ -1,14 +1,21 @@
 """Quantize a copy of a model, see what it cost, and refuse a copy that predicts something else."""
 
 import math
-import numbers
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import pandas as pd
 
-from chapter18 import absmax, calibration, layers, model_copies, quantizable, quantization_modes
+from chapter18 import (
+    absmax,
+    calibration,
+    layers,
+    model_copies,
+    probes,
+    quantizable,
+    quantization_modes,
+)
 
 
 class Report(NamedTuple):
@@ -79,7 +86,7 @@ def quantize_copy(
     a floor or a model that cannot be quantized, and for a probe that shows no loss. Nothing is
     quantized then.
     """
-    _check_floor(sqnr_floor)
+    probes.check_floor(sqnr_floor)
     plan = _prepared(model, mode, filters, config, block_size, probe, build)
     twin, sqnr = _quantized(plan)
     report = _report(plan, twin, sqnr)
@@ -114,14 +121,14 @@ def _prepared(model, mode, filters, config, block_size, probe, build):
     found = quantizable.candidates(model, mode)
     chosen = quantizable.choose(model, found, filters)
     _check_compute_dtype(mode, [each for each in found if each.index in chosen])
-    _check_probe(probe)
+    probes.check(probe)
     return _Plan(model, mode, config, found, chosen, probe, build)
 
 
 def _quantized(plan):
     """Return a copy of the model, its chosen layers quantized, and its SQNR on the probe."""
     copy = model_copies.copy(plan.model, plan.probe, build=plan.build)
-    _check_signal(plan.model, copy.outputs)
+    probes.check_signal(plan.model, copy.outputs)
     quantization_modes.apply(plan.model, copy.model, plan.mode, plan.config, plan.chosen)
     return copy.model, _sqnr(copy.outputs, copy.model, plan.probe)
 
@@ -181,33 +188,6 @@ def _reason(candidate, plan):
     )
 
 
-def _check_floor(sqnr_floor):
-    number = isinstance(sqnr_floor, numbers.Real) and not isinstance(sqnr_floor, bool)
-    if not number or math.isnan(sqnr_floor):
-        raise ValueError(
-            "A floor is a number of dB that the copy must reach. "
-            f"Received: sqnr_floor={sqnr_floor!r}. Pass for example 10.0, or -math.inf to "
-            "accept any copy."
-        )
-
-
-def _check_probe(probe):
-    arrays = [np.asarray(leaf) for leaf in keras.tree.flatten(probe) if leaf is not None]
-    empty = [array.shape for array in arrays if array.size == 0]
-    if empty or not arrays:
-        raise ValueError(
-            "A copy is compared with its original on a probe batch of at least one sample. "
-            f"Received: a probe with {f'an array of shape {empty[0]}' if empty else 'no array'}. "
-            "Pass a batch of real inputs, for example x_val[:100]."
-        )
-    if not any(array.any() or array.dtype.kind in "iub" for array in arrays):
-        raise ValueError(
-            "A copy is compared with its original on inputs that its kernels act on. "
-            "Received: a probe of zeros, which only biases answer. "
-            "Pass a batch of real inputs, for example x_val[:100]."
-        )
-
-
 def _check_compute_dtype(mode, chosen):
     halves = [each.path for each in chosen if each.layer.compute_dtype == "float16"]
     if mode == "int8" and halves:
@@ -215,21 +195,6 @@ def _check_compute_dtype(mode, chosen):
             "Keras (3.15 and 3.16) quantizes to int8 only what computes in float32 or bfloat16. "
             f"Received: {halves[0]!r}, which computes in float16. "
             "Build the same model under the policy 'float32', and give it these weights."
-        )
-
-
-def _check_signal(model, outputs):
-    if not all(np.isfinite(each).all() for each in outputs):
-        raise ValueError(
-            "The loss of precision is measured on finite predictions. "
-            f"Received: {model.name!r}, which predicts NaN or infinity on the probe batch. "
-            "Mend the model, or pass another probe."
-        )
-    if not any(each.any() for each in outputs):
-        raise ValueError(
-            "The loss of precision is measured against a signal: predictions other than zero. "
-            f"Received: {model.name!r}, which predicts zeros alone on the probe batch. "
-            "Mend the model, or pass another probe."
         )
 
 

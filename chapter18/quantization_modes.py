@@ -38,7 +38,8 @@ def apply(model, twin, mode, config, chosen):
     wanted = {id(twins[index]) for index in chosen}
     quiet = contextlib.redirect_stdout(io.StringIO())
     with warnings.catch_warnings(), quiet, quickly(), following(model, twin):
-        # The report says which layers were skipped, and calibration draws a progress bar.
+        # Our report says which layers were skipped, in any version; Keras 3.15 warns of them, 3.16
+        # prints a report, and calibration draws a progress bar.
         warnings.simplefilter("ignore", UserWarning)
         twin.quantize(
             mode,

@@ -87,13 +87,18 @@ def sqnr(reference, approximation):
 
     0 dB means that the error is as large as the signal; 6 dB more is about one bit more.
 
-    Raises ValueError when the shapes differ or a number is not finite.
+    Raises ValueError when the shapes differ, when there are no numbers, or one is not finite.
     """
     reference, approximation = (np.asarray(x, "float64") for x in (reference, approximation))
     if reference.shape != approximation.shape:
         raise ValueError(
             "An approximation has the shape of its reference. "
             f"Received: {approximation.shape} for {reference.shape}. Compare the same outputs."
+        )
+    if reference.size == 0:
+        raise ValueError(
+            "A loss is measured on at least one number. "
+            f"Received: arrays of shape {reference.shape}. Pass outputs for a batch with samples."
         )
     _check_finite(reference, "reference")
     _check_finite(approximation, "approximation")

@@ -56,7 +56,7 @@ def _kernel(mode, dataset):
     kinds = {"gptq": keras.quantizers.GPTQConfig, "awq": keras.quantizers.AWQConfig}
     model = keras.Sequential([keras.Input((_LENGTH,), dtype="int32"), table, dense])
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        # Keras warns of each layer that it skips, and draws a progress bar.
+        # Keras warns of layers that it skips, draws a progress bar, and from 3.16 on reports.
         warnings.simplefilter("ignore")
         model.quantize(mode, config=kinds[mode](**settings), filters="^probed$")
     return [np.array(variable.value) for variable in dense.variables]
@@ -71,8 +71,9 @@ def _tiny_model():
     dense = keras.layers.Dense(_WIDTH, name="probed", **options)
     table.build((None, _LENGTH))
     dense.build((None, _LENGTH, _WIDTH))
-    # Wide enough that a third of the rounded weights differ: GPTQ reads its data from an offset
-    # that Python's hash of a string decides, anew in every process, and none may hide the rest.
+    # Wide enough that a third of the rounded weights differ: GPTQ of Keras 3.15 reads its data from
+    # an offset that Python's hash of a string decides, anew in every process, and from 3.16 on from
+    # a fixed one; none may hide the rest.
     table.embeddings.assign(rng.normal(size=(_VOCABULARY, _WIDTH)))
     dense.kernel.assign(rng.normal(size=(_WIDTH, _WIDTH)))
     return table, dense

@@ -1,12 +1,19 @@
 """Which layers of a model Keras can quantize, which a filter names, and why the rest is skipped."""
 
 import difflib
+import math
 import re
 from typing import NamedTuple
 
 import keras
 
-from chapter18 import model_copies
+from chapter18 import layers, model_copies
+
+# One of these is defined by a class that Keras can quantize, and not only inherited: up to 3.15
+# `quantize`, from 3.16 on the private method, and for its own layers in both the public property.
+_SUPPORT = ("quantize", "_quantization_geometry", "variable_serialization_spec")
+# Up to 3.15, Model.quantize passes over a layer that holds another, as Dense(activation=PReLU()).
+_HOLDERS_TOO = hasattr(keras.quantizers, "QuantizationReport")
 
 
 class Candidate(NamedTuple):
@@ -18,43 +25,45 @@ class Candidate(NamedTuple):
     index: int
     layer: keras.layers.Layer
     path: str
+    parameters: int
     obstacle: str
 
 
-def candidates(model):
-    """Return a `Candidate` for each layer of `model` with parameters of its own, in their order."""
+def candidates(model: keras.Model, mode: str) -> list[Candidate]:
+    """Return a `Candidate` for each layer of `model` with parameters of its own, in their order.
+
+    `mode` is the mode of quantization in question.
+    """
     order = {id(weight): place for place, weight in enumerate(model.weights)}
-    found = [
-        Candidate(index, layer, layer.path or layer.name, _obstacle(layer))
-        for index, layer in enumerate(model_copies.flat_layers(model))
-        if own_weights(layer)
-    ]
-    return sorted(found, key=lambda each: order[id(own_weights(each.layer)[0])])
+    found = []
+    for index, layer in enumerate(layers.every(model)):
+        own = layers.own_weights(layer)
+        if own:
+            size = sum(math.prod(weight.shape) for weight in own)
+            path, obstacle = layer.path or layer.name, _obstacle(layer, mode)
+            each = Candidate(index, layer, path, size, obstacle)
+            found.append((order[id(own[0])], each))
+    return [each for _, each in sorted(found, key=lambda pair: pair[0])]
 
 
-def own_weights(layer):
-    """Return the weights of `layer` that belong to none of the layers inside it."""
-    inner = {id(w) for each in model_copies.flat_layers(layer)[1:] for w in each.weights}
-    return [weight for weight in layer.weights if id(weight) not in inner]
-
-
-def choose(model, filters=None):
+def choose(model, found, filters=None):
     """Return the `index` of every layer to quantize: those that Keras can, and `filters` names.
 
+    `found` are the `candidates` of `model`.
     `filters` is a regular expression or a list of them, searched for in the layer's path
     (`model/block/dense`), or a callable from a layer to a bool; None names all.
 
     Raises ValueError when the model is quantized already, when it has nothing to quantize, and
     when a filter names no layer that can be quantized.
     """
-    every = candidates(model)
     _check_float(model)
-    able = [each for each in every if not each.obstacle]
+    able = [each for each in found if not each.obstacle]
     if not able:
-        kinds = sorted({type(each.layer).__name__ for each in every})
+        kinds = sorted({type(each.layer).__name__ for each in found})
         raise ValueError(
-            "Keras quantizes Dense, EinsumDense, Embedding and ReversibleEmbedding, and no "
-            f"subclass of them. Received: {model.name!r}, whose parameters are in {kinds}. "
+            "Keras (3.15 and 3.16) quantizes Dense, EinsumDense, Embedding, ReversibleEmbedding "
+            "and what defines its own way, and none that only inherits it. "
+            f"Received: {model.name!r}, whose parameters are in {kinds}. "
             "Keep this model in floating point."
         )
     if filters is None:
@@ -65,20 +74,22 @@ def choose(model, filters=None):
     return [each.index for each in able if each.index in named]
 
 
-def _obstacle(layer):
-    if len(model_copies.flat_layers(layer)) > 1:
-        return "holds other layers, and these parameters itself"
+def _obstacle(layer, mode):
     kind = type(layer)
-    owner = next(each for each in kind.__mro__ if "quantize" in vars(each))
-    if owner is keras.layers.Layer:
+    owner = next(each for each in kind.__mro__ if any(name in vars(each) for name in _SUPPORT))
+    supported = owner not in (keras.layers.Layer, keras.Model)
+    if layers.inside(layer) and not (supported and _HOLDERS_TOO):
+        return "holds other layers, and these parameters itself"
+    if not supported:
         return f"Keras cannot quantize {kind.__name__}"
     if owner is not kind and model_copies.is_from_keras(owner):
         return f"is a subclass of {owner.__name__}, which Keras leaves alone"
-    return ""
+    spec = getattr(layer, "variable_serialization_spec", None)
+    return "" if spec is None or mode in spec else f"Keras has no {mode} for {kind.__name__}"
 
 
 def _check_float(model):
-    for layer in model_copies.flat_layers(model):
+    for layer in layers.every(model):
         if layer.quantization_mode is not None:
             raise ValueError(
                 "A model is quantized once, from floating point. "

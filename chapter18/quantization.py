@@ -1,13 +1,21 @@
 """Quantize a copy of a model, see what it cost, and refuse a copy that predicts something else."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import pandas as pd
 
-from chapter18 import absmax, model_copies, quantizable, quantization_modes
+from chapter18 import (
+    absmax,
+    calibration,
+    layers,
+    model_copies,
+    probes,
+    quantizable,
+    quantization_modes,
+)
 
 
 class Report(NamedTuple):
@@ -35,79 +43,102 @@ class Quantization(NamedTuple):
     report: Report
 
 
+class _Plan(NamedTuple):
+    """What to do: `found` are all candidates of the model, `chosen` the numbers of some."""
+
+    model: keras.Model
+    mode: str
+    config: Any
+    found: list
+    chosen: list
+    probe: Any
+    build: Any
+
+
 def quantize_copy(
-    model,
-    mode,
+    model: keras.Model,
+    mode: str,
     *,
     probe,
     filters=None,
-    sqnr_floor=10.0,
+    sqnr_floor: float = 10.0,
     config=None,
-    block_size=None,
+    block_size: int | None = None,
     build=None,
-):
+) -> Quantization:
     """Return a `Quantization`: a quantized copy of `model`, which itself stays as it is to the bit.
 
     `mode` is "int8" (weights and, at each call, inputs) or "int4" (weights alone, one scale for
     `block_size` inputs of each output: 128 unless told otherwise, -1 for one per output); or
     "gptq" or "awq" with their Keras `config`, where a probe finds that their calibration works. A
-    `config` of Keras replaces `block_size`. `probe` is a batch as the model is called with: on it
-    the copy is compared with `model`.
+    `config` of Keras replaces `block_size`. `probe` is a batch as the model is called with, an
+    array or a list, tuple or dict of arrays: on it the copy is compared with `model`.
 
     `filters` is a regular expression or a list of them, searched for in the path of each layer
     (Keras' own look at its name alone), or a callable from a layer to a bool. `build` makes the
     model anew, uncompiled; it is needed only where a layer lacks a configuration.
 
-    The copy can predict, evaluate and be exported, but not trained.
+    The copy can predict, evaluate and be exported, but not trained. Under a distribution of Keras
+    it is laid out as `model` is, which must have been made under that distribution.
 
     Raises RuntimeError when the copy falls below `sqnr_floor` dB on `probe`, naming the layer that
-    did it, or when a calibrated mode does not work; ValueError or TypeError for a mode, a filter
-    or a model that cannot be quantized. Nothing is quantized then.
+    did it, or when a calibrated mode does not work; ValueError or TypeError for a mode, a filter,
+    a floor or a model that cannot be quantized, and for a probe that shows no loss. Nothing is
+    quantized then.
     """
-    config, chosen = _prepared(model, mode, filters, config, block_size)
-    copy = model_copies.copy(model, probe, build=build)
-    _check_finite(model, copy.outputs)
-    report = _quantize(model, copy, mode, config, chosen, probe)
-    if report.sqnr < sqnr_floor:
-        alone = _alone(model, mode, config, chosen, probe, build)
-        raise _below_floor(model, report, sqnr_floor, alone)
-    model_copies.refuse_training(copy.model)
-    return Quantization(copy.model, report)
+    probes.check_floor(sqnr_floor)
+    plan = _prepared(model, mode, filters, config, block_size, probe, build)
+    twin, sqnr = _quantized(plan)
+    report = _report(plan, twin, sqnr)
+    _check_any(model, report)
+    if not sqnr >= sqnr_floor:
+        raise _below_floor(model, report, sqnr_floor, _alone(plan))
+    model_copies.refuse_training(twin)
+    return Quantization(twin, report)
 
 
-def sensitivity(model, mode, *, probe, filters=None, config=None, block_size=None, build=None):
+def sensitivity(
+    model: keras.Model,
+    mode: str,
+    *,
+    probe,
+    filters=None,
+    config=None,
+    block_size: int | None = None,
+    build=None,
+) -> pd.DataFrame:
     """Return the SQNR on `probe` when one layer alone is quantized, for each in turn.
 
     A DataFrame in the order of the layers: `path`, `class`, `parameters` and `sqnr` in dB. The
     arguments and what is raised are those of `quantize_copy`, which see; there is no floor here.
     """
-    config, chosen = _prepared(model, mode, filters, config, block_size)
-    return _alone(model, mode, config, chosen, probe, build)
+    return _alone(_prepared(model, mode, filters, config, block_size, probe, build))
 
 
-def _prepared(model, mode, filters, config, block_size):
+def _prepared(model, mode, filters, config, block_size, probe, build):
     model_copies.check_built(model)
     config = quantization_modes.resolve(mode, config, block_size)
-    chosen = quantizable.choose(model, filters)
-    _check_compute_dtype(model, mode, chosen)
-    return config, chosen
+    found = quantizable.candidates(model, mode)
+    chosen = quantizable.choose(model, found, filters)
+    _check_compute_dtype(mode, [each for each in found if each.index in chosen])
+    probes.check(probe)
+    return _Plan(model, mode, config, found, chosen, probe, build)
 
 
-def _quantize(model, copy, mode, config, chosen, probe):
-    """Quantize the layers numbered `chosen` of the copy, and return the `Report`."""
-    twin = copy.model
-    quantization_modes.apply(model, twin, mode, config, chosen)
-    return _report(model, twin, mode, chosen, _sqnr(copy.outputs, twin, probe))
+def _quantized(plan):
+    """Return a copy of the model, its chosen layers quantized, and its SQNR on the probe."""
+    copy = model_copies.copy(plan.model, plan.probe, build=plan.build)
+    probes.check_signal(plan.model, copy.outputs)
+    quantization_modes.apply(plan.model, copy.model, plan.mode, plan.config, plan.chosen)
+    return copy.model, _sqnr(copy.outputs, copy.model, plan.probe)
 
 
-def _alone(model, mode, config, chosen, probe, build):
+def _alone(plan):
     rows = []
-    for each in quantizable.candidates(model):
-        if each.index in chosen:
-            copy = model_copies.copy(model, probe, build=build)
-            report = _quantize(model, copy, mode, config, [each.index], probe)
-            row = report.layers.set_index("path").loc[each.path]
-            rows.append([each.path, row["class"], row["parameters"], report.sqnr])
+    for each in plan.found:
+        if each.index in plan.chosen:
+            _, sqnr = _quantized(plan._replace(chosen=[each.index]))
+            rows.append([each.path, type(each.layer).__name__, each.parameters, sqnr])
     return pd.DataFrame(rows, columns=["path", "class", "parameters", "sqnr"])
 
 
@@ -118,57 +149,61 @@ def _sqnr(expected, twin, probe):
     return min(absmax.sqnr(a, b) for a, b in zip(expected, got, strict=True))
 
 
-def _report(model, twin, mode, chosen, sqnr):
-    after = model_copies.flat_layers(twin)
+def _report(plan, twin, sqnr):
+    after = layers.every(twin)
     rows = []
-    for each in quantizable.candidates(model):
+    for each in plan.found:
         layer = after[each.index]
-        own = quantizable.own_weights(each.layer)
-        done = layer.quantization_mode == mode
+        done = layer.quantization_mode == plan.mode
         rows.append(
             {
                 "path": each.path,
                 "class": type(each.layer).__name__,
-                "parameters": sum(math.prod(weight.shape) for weight in own),
-                "bytes_before": _bytes(own),
-                "bytes_after": _bytes(quantizable.own_weights(layer)),
+                "parameters": each.parameters,
+                "bytes_before": _bytes(layers.own_weights(each.layer)),
+                "bytes_after": _bytes(layers.own_weights(layer)),
                 "quantized": done,
-                "reason": "" if done else _reason(each, mode, chosen),
+                "reason": "" if done else _reason(each, plan),
             }
         )
-    layers = pd.DataFrame(rows)
-    covered = layers.loc[layers["quantized"], "parameters"].sum()
-    coverage = float(covered / layers["parameters"].sum())
-    return Report(mode, layers, coverage, _bytes(model.weights), _bytes(twin.weights), sqnr)
+    table = pd.DataFrame(rows)
+    covered = table.loc[table["quantized"], "parameters"].sum()
+    coverage = float(covered / table["parameters"].sum())
+    sizes = _bytes(plan.model.weights), _bytes(twin.weights)
+    return Report(plan.mode, table, coverage, *sizes, sqnr)
 
 
 def _bytes(weights):
     return sum(weight.value.nbytes for weight in weights)
 
 
-def _reason(candidate, mode, chosen):
+def _reason(candidate, plan):
     if candidate.obstacle:
         return candidate.obstacle
-    return f"no {mode} in its quantize()" if candidate.index in chosen else "left out by filters"
+    if candidate.index not in plan.chosen:
+        return "left out by filters"
+    outside = plan.mode in calibration.MODES
+    return (
+        "outside the config's layer structure" if outside else f"no {plan.mode} in its quantize()"
+    )
 
 
-def _check_compute_dtype(model, mode, chosen):
-    layers = model_copies.flat_layers(model)
-    halves = [layers[index] for index in chosen if layers[index].compute_dtype == "float16"]
+def _check_compute_dtype(mode, chosen):
+    halves = [each.path for each in chosen if each.layer.compute_dtype == "float16"]
     if mode == "int8" and halves:
         raise ValueError(
-            "Keras quantizes to int8 only what computes in float32 or bfloat16. "
-            f"Received: {halves[0].path or halves[0].name!r}, which computes in float16. "
+            "Keras (3.15 and 3.16) quantizes to int8 only what computes in float32 or bfloat16. "
+            f"Received: {halves[0]!r}, which computes in float16. "
             "Build the same model under the policy 'float32', and give it these weights."
         )
 
 
-def _check_finite(model, outputs):
-    if not all(np.isfinite(each).all() for each in outputs):
+def _check_any(model, report):
+    if not report.layers["quantized"].any():
         raise ValueError(
-            "The loss of precision is measured on finite predictions. "
-            f"Received: {model.name!r}, which predicts NaN or infinity on the probe batch. "
-            "Mend the model, or pass another probe."
+            "Of what filters and config name together, at least one layer is quantized. "
+            f"Received: {model.name!r} in {report.mode}, of which none is. Let the filters, and "
+            "the config's layer structure if it has one, name the same layers."
         )
 
 

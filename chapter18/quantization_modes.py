@@ -3,11 +3,13 @@
 import contextlib
 import copy as copying
 import io
+import numbers
 import warnings
 
 import keras
 
-from chapter18 import calibration, isolation, model_copies
+from chapter18 import calibration, checks, isolation, layers
+from chapter18.following import following
 
 PLAIN = ("int8", "int4")
 
@@ -26,20 +28,22 @@ def resolve(mode, config=None, block_size=None):
         return config
     if mode == "int8":
         return keras.quantizers.Int8QuantizationConfig()
-    size = {} if block_size is None else {"block_size": block_size}
+    size = {} if block_size is None else {"block_size": _block_size(block_size)}
     return keras.quantizers.Int4QuantizationConfig(**size)
 
 
 def apply(model, twin, mode, config, chosen):
     """Quantize the layers of `twin` whose numbers are in `chosen`; `model` is its original."""
-    layers = model_copies.flat_layers(twin)
-    wanted = {id(layers[index]) for index in chosen}
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), quickly():
-        # The report says which layers were skipped, and calibration draws a progress bar.
+    twins = layers.every(twin)
+    wanted = {id(twins[index]) for index in chosen}
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with warnings.catch_warnings(), quiet, quickly(), following(model, twin):
+        # Our report says which layers were skipped, in any version; Keras 3.15 warns of them, 3.16
+        # prints a report, and calibration draws a progress bar.
         warnings.simplefilter("ignore", UserWarning)
         twin.quantize(
             mode,
-            config=_for_twin(model, layers, config),
+            config=_for_twin(model, twins, config),
             filters=lambda layer: id(layer) in wanted,
         )
 
@@ -52,15 +56,15 @@ def quickly():
     return isolation.old_objects_not_collected()
 
 
-def _for_twin(model, layers, config):
+def _for_twin(model, twins, config):
     """Return `config` with the layers of `model` that it names replaced by those of the copy."""
     structure = getattr(config, "quantization_layer_structure", None)
     if structure is None:
         return config
-    places = {id(layer): i for i, layer in enumerate(model_copies.flat_layers(model))}
+    places = {id(layer): i for i, layer in enumerate(layers.every(model))}
     config = copying.copy(config)
     config.quantization_layer_structure = {
-        name: [layers[places[id(layer)]] for layer in group] for name, group in structure.items()
+        name: [twins[places[id(layer)]] for layer in group] for name, group in structure.items()
     }
     return config
 
@@ -102,16 +106,16 @@ def _check_arguments(mode, config, block_size):
             "block_size is for int4 without a config. "
             f"Received: block_size={block_size}, mode={mode!r}, config={config}. Leave it out."
         )
-    if block_size is not None and (not isinstance(block_size, int) or block_size in (0, True)):
-        raise _bad_block_size(block_size)
-    if block_size is not None and block_size < -1:
-        raise _bad_block_size(block_size)
 
 
-def _bad_block_size(block_size):
-    return ValueError(
-        "A block is a positive number of inputs that share a scale, or -1 for all of them. "
-        f"Received: block_size={block_size!r}. Pass for example 32."
+def _block_size(block_size):
+    if isinstance(block_size, numbers.Integral) and block_size == -1:
+        return -1
+    return checks.positive_integer(
+        block_size,
+        "block_size",
+        rule="A block is a positive number of inputs that share a scale, or -1 for all of them.",
+        remedy="Pass for example 32.",
     )
 
 
@@ -120,5 +124,5 @@ def _check_calibration(mode):
         raise RuntimeError(
             f"{mode} is used only where calibration data shape the kernels. "
             f"Received: mode={mode!r} on Keras {keras.__version__}, where real and junk data give "
-            "identical kernels. Use 'int8', or 'int4' with a smaller block_size."
+            "identical kernels. Use 'int8', or 'int4' with a smaller block_size, or Keras 3.16."
         )

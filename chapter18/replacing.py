@@ -4,6 +4,7 @@ import contextlib
 import os
 import zipfile
 import zlib
+from pathlib import Path
 
 # What reading a damaged zip archive, or what it should hold, raises: a flipped bit may claim a
 # compression, an encryption or a length that is not there.
@@ -26,7 +27,10 @@ def replacing(path, suffix=".tmp"):
     old file or the new one and never half of one. On a failure `path` keeps what it had, and what
     was written is removed. The path to write to ends in `suffix`.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}{suffix}")
+    # Where `path` is a link, its target is replaced. A name of 255 bytes leaves no room for more.
+    path = Path(os.path.realpath(path))
+    name = zlib.crc32(os.fsencode(path.name))
+    partial = path.with_name(f".{name:08x}.{os.getpid()}{suffix}")
     try:
         yield partial
         with open(partial, "rb+") as file:

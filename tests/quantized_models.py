@@ -104,3 +104,29 @@ def small():
         name="small",
     )
     return model, np.random.default_rng(0).normal(size=(16, 8, 8, 1)).astype("float32")
+
+
+class Scale(layers.Layer):
+    """A layer that divides by what it once saw, which is no variable of it."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.largest = np.ones((), "float32")
+
+    def adapt(self, x):
+        self.largest = np.abs(x).max()
+
+    def call(self, x):
+        return x / self.largest
+
+
+def adapted(again=False):
+    """A model that starts with statistics, and data; or, made `again`, without them."""
+    keras.utils.set_random_seed(7)
+    norm, scale = layers.Normalization(name="norm"), Scale(name="scale")
+    x = np.random.default_rng(0).normal(5, [1, 100, 0.01, 7], (16, 4)).astype("float32")
+    model = keras.Sequential([keras.Input((4,)), norm, scale, layers.Dense(8), layers.Dense(3)])
+    if not again:
+        norm.adapt(x)
+        scale.adapt(np.asarray(norm(x)))
+    return model, x

@@ -220,3 +220,7 @@ def test_sqnr_refuses_what_it_cannot_compare():
         absmax.sqnr([1, np.nan], [1, 1])
     with pytest.raises(ValueError, match=r"Received: approximation with 2 of 2 NaN"):
         absmax.sqnr([1, 1], [np.inf, np.nan])
+    with pytest.raises(
+        ValueError, match=r"at least one number. Received: arrays of shape \(0, 3\)"
+    ):
+        absmax.sqnr(np.ones((0, 3)), np.ones((0, 3)))

@@ -1,3 +1,4 @@
+import math
 import random
 
 import keras
@@ -6,7 +7,8 @@ import pytest
 import quantized_models
 from keras import layers
 
-from chapter18 import absmax, model_copies, quantization
+from chapter18 import absmax, quantization
+from chapter18.layers import every
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +21,7 @@ def state(model):
     optimizer = getattr(model, "optimizer", None)
     variables = (*model.variables, *(optimizer.variables if optimizer else []))
     functions = [getattr(model, f"{name}_function", None) for name in ("train", "test", "predict")]
-    policies = [layer.dtype_policy.name for layer in model_copies.flat_layers(model)]
+    policies = [layer.dtype_policy.name for layer in every(model)]
     return [
         [(v.path, v.dtype, np.array(v.value).tobytes()) for v in variables],
         [id(function) for function in functions],
@@ -89,7 +91,7 @@ def test_keras_names_seeds_and_policy_are_left_alone():
     assert random.random() == first[1]
     assert layers.Dense(2).name == f"dense_{number + 1}"
     assert keras.config.dtype_policy().name == "mixed_bfloat16"
-    assert {layer.compute_dtype for layer in model_copies.flat_layers(model)} == {"float32"}
+    assert {layer.compute_dtype for layer in every(model)} == {"float32"}
 
 
 def test_the_report_says_what_was_quantized_what_was_skipped_and_why():
@@ -165,7 +167,7 @@ def test_filters_match_paths_and_callables_see_layers():
     assert quantized(lambda layer: layer.name != "table") == ["tied/hidden"]
     assert quantized("tied/t") == ["tied/table"]
     # Keras' own filter sees the name without the path, so this one would name nothing.
-    assert not any("tied/t" in layer.name for layer in model_copies.flat_layers(model))
+    assert not any("tied/t" in layer.name for layer in every(model))
 
 
 @pytest.mark.parametrize("mode", ["int8", "int4"])
@@ -319,7 +321,8 @@ def test_models_that_cannot_be_quantized_are_refused():
     model, probe = quantized_models.small()
     copy = quantization.quantize_copy(model, "int8", probe=probe).model
     with pytest.raises(
-        ValueError, match=r"quantized once.*layer 'wide' is 'int8_from_float32' already. Quantize a"
+        ValueError,
+        match=r"quantized once.*layer '(small/)?wide' is 'int8_from_float32' already. Quantize a",
     ):
         quantization.quantize_copy(copy, "int4", probe=probe)
     bare = keras.Sequential([keras.Input((8, 8, 1)), layers.Conv2D(2, 3)], name="bare")
@@ -327,7 +330,7 @@ def test_models_that_cannot_be_quantized_are_refused():
         ValueError, match=r"Received: 'bare', whose parameters are in \['Conv2D'\]. Keep this model"
     ):
         quantization.quantize_copy(bare, "int8", probe=probe)
-    with pytest.raises(TypeError, match=r"Received: Dense. Pass the keras.Model"):
+    with pytest.raises(TypeError, match=r"Received: Dense. Pass a keras.Model"):
         quantization.quantize_copy(layers.Dense(2), "int8", probe=probe)
     model.layers[-1].bias.assign([np.nan, 0, 0])
     with pytest.raises(ValueError, match=r"finite predictions. Received: 'small', which predicts"):
@@ -377,3 +380,66 @@ def test_modes_and_arguments_that_do_not_go_together_are_refused():
     )
     for bad in (0, -2, 1.5, True):
         refused(ValueError, rf"Received: block_size={bad}. Pass", "int4", block_size=bad)
+
+
+@pytest.mark.parametrize("floor", [math.nan, np.float32("nan"), True, "10", None])
+def test_a_floor_that_would_let_anything_through_is_refused(floor):
+    model, probe = quantized_models.tied()
+    with pytest.raises(ValueError, match=r"a number of dB.*Received: sqnr_floor=.*Pass for exam"):
+        quantization.quantize_copy(model, "int8", probe=probe, sqnr_floor=floor)
+    with pytest.raises(RuntimeError, match="predicts nearly what its original"):
+        quantization.quantize_copy(model, "int8", probe=probe, sqnr_floor=np.float32(10))
+
+
+def test_a_probe_that_shows_no_loss_is_refused():
+    model, probe = quantized_models.small()
+    for act in (quantization.quantize_copy, quantization.sensitivity):
+        with pytest.raises(ValueError, match=r"Received: a probe with an array of shape \(0, 8, 8"):
+            act(model, "int8", probe=probe[:0])
+        with pytest.raises(ValueError, match=r"Received: a probe with no array. Pass a batch"):
+            act(model, "int8", probe=[])
+        with pytest.raises(ValueError, match=r"Received: a probe of zeros, which only biases answ"):
+            act(model, "int8", probe=np.zeros_like(probe))
+    model.get_layer("logits").kernel.assign(np.zeros((16, 3)))
+    with pytest.raises(ValueError, match=r"against a signal.*Received: 'small', which predicts z"):
+        quantization.quantize_copy(model, "int8", probe=probe)
+
+
+def test_batches_in_lists_and_tuples_and_integers_of_numpy():
+    inputs = [keras.Input((8,)), keras.Input((8,))]
+    model = keras.Model(inputs, layers.Dense(3)(layers.Add()(inputs)))
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(6, 8)).astype("float32") for _ in inputs]
+    found = [
+        quantization.quantize_copy(model, "int4", probe=probe, sqnr_floor=0, block_size=size)
+        for probe, size in ((arrays, np.int64(4)), (arrays, 4))
+    ]
+    assert found[0].report.sqnr == found[1].report.sqnr
+    whole = [
+        quantization.quantize_copy(model, "int4", probe=arrays, sqnr_floor=0, block_size=size)
+        for size in (np.int8(-1), -1)
+    ]
+    assert whole[0].report.sqnr == whole[1].report.sqnr < found[0].report.sqnr
+
+
+def test_an_adapted_normalization_is_carried_over():
+    model, x = quantized_models.adapted()
+    expected = model.predict(x, verbose=0)
+    assert np.std(expected) > 0.01
+    copy, report = quantization.quantize_copy(model, "int8", probe=x)
+    assert absmax.sqnr(expected, copy.predict(x, verbose=0)) == pytest.approx(report.sqnr, abs=0.5)
+    np.testing.assert_array_equal(copy.layers[0].mean, model.layers[0].mean)
+    np.testing.assert_array_equal(model.predict(x, verbose=0), expected)
+
+
+def test_a_layer_whose_activation_is_a_layer():
+    prelu = layers.PReLU()
+    dense = layers.Dense(8, activation=prelu, name="dense")
+    model = keras.Sequential([keras.Input((8,)), dense, layers.Dense(4)])
+    probe = np.random.default_rng(0).normal(size=(4, 8)).astype("float32")
+    rows = quantization.quantize_copy(model, "int8", probe=probe).report.layers
+    rows = rows.set_index("class").loc["Dense"]
+    from_3_16 = hasattr(keras.quantizers, "QuantizationReport")
+    assert rows["quantized"].tolist() == [from_3_16, True]
+    reason = "" if from_3_16 else "holds other layers, and these parameters itself"
+    assert rows["reason"].tolist() == [reason, ""]

@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import re
 import zipfile
 
 import keras
@@ -10,9 +11,11 @@ import quantized_models
 from child import run_child
 from keras import layers
 
-from chapter18 import character_model, model_copies, quantization, quantized_files
+from chapter18 import character_model, quantization, quantized_archives, quantized_files
+from chapter18.layers import every
 
 LETTERS = 37
+MODES = ("int8", "int4")
 SHAPE = {"length": 16, "width": 64, "heads": 2, "blocks": 1}
 
 
@@ -61,7 +64,7 @@ def rewritten(path, *, record=(), change=lambda output: output):
 
 
 def modes(model):
-    return [layer.dtype_policy.name for layer in model_copies.flat_layers(model)]
+    return [layer.dtype_policy.name for layer in every(model)]
 
 
 def same(first, second):
@@ -169,7 +172,8 @@ def test_a_file_of_keras_is_refused(exported):
     path, copy, _ = exported
     copy.save(path.with_suffix(".keras"))
     with pytest.raises(
-        ValueError, match=r"torn: broken or without \['probe.npz', 'quantized.json'\]"
+        ValueError,
+        match=r"torn: broken or without \['derived.npz', 'probe.npz', 'quantized.json'\]",
     ):
         quantized_files.load(path.with_suffix(".keras"), small)
 
@@ -298,3 +302,131 @@ def test_a_probe_with_several_arrays_keeps_its_structure(tmp_path):
     copy = quantization.quantize_copy(two_inputs(), "int8", probe=probe).model
     quantized_files.export(copy, tmp_path / "model", probe=probe)
     same(quantized_files.load(tmp_path / "model", two_inputs), copy)
+
+
+def test_copies_and_files_of_spread_models_predict_as_on_one_device():
+    cases = [f"{name}-{mode}" for name in ("data", "megatron", "columns") for mode in MODES]
+    out = run_child("quantized_scenario.py", *cases, devices=4)
+    assert [line for line in out.splitlines() if line.startswith("right")] == [
+        f"right {name.replace('-', ' ')}" for name in cases
+    ]
+    assert re.search(
+        r"refused: Under a distribution, a model is copied that was made under it. Received: "
+        r"'sequential.*', whose variable '.*kernel' is on 1 device\(s\), under a DataParallel over "
+        r"4. Make the model under this distribution, or end it with",
+        out,
+    )
+
+
+def quantized(model, probe, mode="int8", **options):
+    return quantization.quantize_copy(model, mode, probe=probe, sqnr_floor=0, **options).model
+
+
+def returns(path, copy, probe, build):
+    quantized_files.export(copy, path, probe=probe)
+    loaded = quantized_files.load(path, build)
+    same(loaded, copy)
+    return loaded
+
+
+def test_what_layers_derived_from_data_comes_back(tmp_path):
+    model, x = quantized_models.adapted()
+    copy = quantized(model, x)
+    loaded = returns(tmp_path / "model", copy, x, lambda: quantized_models.adapted(again=True)[0])
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), copy.predict(x, verbose=0))
+
+
+def test_probes_of_every_form_come_back_and_others_are_refused(tmp_path):
+    def pair():
+        inputs = (keras.Input((8,)), keras.Input((8,), dtype="bfloat16"))
+        return keras.Model(inputs, layers.Dense(3)(layers.Add()(inputs)))
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4, 8)).astype("float32")
+    probe = (x, keras.ops.cast(x, "bfloat16"))
+    model = pair()
+    copy = quantized(model, probe)
+    returns(tmp_path / "pair", copy, probe, pair)
+    read = quantized_archives.read(tmp_path / "pair").probe
+    assert type(read) is tuple
+    assert [each.dtype.name for each in read] == ["float32", "bfloat16"]
+    with pytest.raises(ValueError, match=r"A stored probe is an array of numbers.*Received: dict"):
+        quantized_archives.write(
+            tmp_path / "other",
+            quantized_archives.read(tmp_path / "pair")._replace(probe={1: x}),
+            lambda _: None,
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["pair"]
+
+
+def test_what_load_could_not_give_back_is_not_exported(tmp_path):
+    path = tmp_path / "model"
+
+    def refused(match, model, probe, error=ValueError):
+        with pytest.raises(error, match=match):
+            quantized_files.export(model, path, probe=probe)
+        assert list(tmp_path.iterdir()) == []
+
+    model, probe = quantized_models.small()
+    copy = quantized(model, probe)
+    refused(r"Received: 'small' and predictions with NaN or inf. Mend", copy, probe * np.nan)
+    copy.get_layer("logits").bias.assign([np.nan, 0, 0])
+    refused(r"Received: 'small' and the variable '.*logits/bias' with NaN", copy, probe)
+    copy = quantized(model, probe)
+    copy.get_layer("wide").enable_lora(2)
+    refused(r"no LoRA.*Received: 'small' with one in '.*wide'. Merge it", copy, probe)
+
+    class Foreign(keras.quantizers.AbsMaxQuantizer):
+        pass
+
+    config = keras.quantizers.Int8QuantizationConfig(weight_quantizer=Foreign(axis=0))
+    copy = quantized(model, probe, config=config, filters="wide")
+    refused(r"again, on loading, from its config.*'.*wide' with a Int8Q.*Decorate", copy, probe)
+
+
+class Forgetting(layers.Dense):
+    """A layer that leaves its bias out of the file."""
+
+    def save_own_variables(self, store):
+        store["0"] = self.kernel.numpy()
+
+    def load_own_variables(self, store):
+        self.kernel.assign(store["0"])
+
+
+def test_a_layer_that_does_not_save_all_its_variables_is_refused(tmp_path):
+    model = keras.Sequential([keras.Input((8,)), Forgetting(5), layers.Dense(3)])
+    model.layers[0].bias.assign(np.arange(5) + 1)
+    probe = np.random.default_rng(0).normal(size=(4, 8)).astype("float32")
+    copy = quantized(model, probe)
+    with pytest.raises(RuntimeError, match=r"Received: a file without that of '.*bias'.*save_own"):
+        quantized_files.export(copy, tmp_path / "model", probe=probe)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_functions_evaluation_and_bfloat16_do_not_stand_in_the_way(tmp_path):
+    def build(dtype="float32"):
+        act = layers.Dense(6, activation=lambda x: x * keras.ops.sigmoid(x), dtype=dtype)
+        return keras.Sequential([keras.Input((8,)), act, layers.Dense(3, dtype=dtype)])
+
+    probe = np.random.default_rng(0).normal(size=(4, 8)).astype("float32")
+    for dtype in ("float32", "bfloat16"):
+        model = build(dtype)
+        model.compile("adam", "mse", metrics=["mae"])
+        copy = quantized(model, probe, build=lambda d=dtype: build(d))
+        copy.compile(loss="mse", metrics=["mae"])
+        copy.evaluate(probe, np.ones((4, 3)), verbose=0)
+        returns(tmp_path / dtype, copy, probe, lambda d=dtype: build(d))
+
+
+def test_links_are_followed_and_long_names_written(tmp_path):
+    model, probe = quantized_models.small()
+    copy = quantized(model, probe)
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    returns(link, copy, probe, small)
+    assert link.is_symlink()
+    assert [path.name for path in target.parent.iterdir()] == ["target"]
+    returns(tmp_path / ("n" * 255), copy, probe, small)

@@ -39,3 +39,20 @@ def test_a_file_that_was_not_there_is_made(tmp_path):
         assert partial.suffix == ".keras"
         partial.write_bytes(b"new")
     assert (tmp_path / "b.keras").read_bytes() == b"new"
+
+
+def test_a_link_stays_and_its_target_is_replaced(path):
+    link = path.parent / "link.json"
+    link.symlink_to(path)
+    with replacing(link) as partial:
+        partial.write_text("new")
+    assert link.is_symlink()
+    assert path.read_text() == "new"
+    assert sorted(path.parent.iterdir()) == [path, link]
+
+
+def test_a_name_may_have_all_255_bytes(tmp_path):
+    longest = tmp_path / ("n" * 255)
+    with replacing(longest) as partial:
+        partial.write_text("new")
+    assert [each.name for each in tmp_path.iterdir()] == [longest.name]

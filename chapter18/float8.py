@@ -9,6 +9,7 @@ to e5m2, each divided by a scale of its own that comes from the largest values o
 (delayed scaling, arXiv:2209.05433). Weights, sums and everything else stay as they were.
 """
 
+import inspect
 import warnings
 
 import keras
@@ -16,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import pandas as pd
 
-from chapter18.mixed_precision import nested_layers
+from chapter18 import checks, layers
 
 _TENSORS = {"inputs": "float8_e4m3fn", "kernel": "float8_e4m3fn", "outputs_grad": "float8_e5m2"}
 
@@ -48,22 +49,11 @@ def convert(model, optimizer=None, *, filters=None, **compile_options):
     with warnings.catch_warnings():
         # One for each layer that stays as it is; the table names them.
         warnings.simplefilter("ignore")
-        model.quantize("float8", filters=filters)
+        model.quantize("float8", filters=filters, **_quiet(model))
     _check_converted(model)
     if optimizer:
         model.compile(optimizer, **compile_options)
     return pd.DataFrame([_row(layer) for layer in _leaves(model) if layer.count_params()])
-
-
-def check(model):
-    """Return `model` if its float8 layers can be trained as it is compiled now.
-
-    Raises ValueError when a model with float8 layers accumulates gradients. `convert` has looked;
-    look again after compiling anew.
-    """
-    if model.compiled and any(map(_is_float8, _leaves(model))):
-        _check_accumulation(model.optimizer)
-    return model
 
 
 def scales_table(model):
@@ -84,6 +74,12 @@ def scales_table(model):
             f"Received: {model.name!r}, which has none. Call float8.convert first."
         )
     return pd.DataFrame(rows)
+
+
+def _quiet(model):
+    # Keras 3.16 prints a report unless told otherwise; 3.15 knows no such option. Can go with 3.15.
+    known = "verbose" in inspect.signature(model.quantize).parameters
+    return {"verbose": False} if known else {}
 
 
 def _row(layer):
@@ -116,7 +112,7 @@ def _scale_row(layer, tensor):
 
 def _leaves(model):
     """The layers that hold no others, which are those that Keras converts."""
-    return [layer for layer in nested_layers(model) if not nested_layers(layer)]
+    return [layer for layer in layers.nested(model) if not layers.inside(layer)]
 
 
 def _is_float8(layer):
@@ -128,16 +124,7 @@ def _size(variable):
 
 
 def _check_model(model):
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            "What is converted to float8 is a Keras model. "
-            f"Received: {type(model).__name__}. Pass a keras.Model."
-        )
-    if not model.built:
-        raise ValueError(
-            "The model must be built, for its layers get more variables. "
-            f"Received: {model.name!r}, not built. Call it on a batch first."
-        )
+    checks.built(model, rule="What is converted to float8 is a built Keras model.")
     for layer in _leaves(model):
         quantized = layer.dtype_policy.quantization_mode is not None
         if quantized or getattr(layer, "lora_enabled", False):

@@ -29,8 +29,8 @@ def convert(model, optimizer=None, *, filters=None, **compile_options):
     or a name, and the model is compiled with it and `compile_options`. Without, it is left as it
     is compiled. `filters` chooses layers as in `model.quantize`. Weights are kept.
 
-    Attention does not reload from a `.keras` file after this: use `checkpoints.restore` with a
-    `build` that makes the model and converts it.
+    Attention does not reload from a `.keras` file after this (Keras 3.15 and 3.16): use
+    `checkpoints.restore` with a `build` that makes the model and converts it.
 
     Returns a DataFrame with a row for each layer that has weights: `layer` (its path), `class`,
     `parameters`, `float8` (whether its products are float8 now), how many numbers it has
@@ -151,8 +151,8 @@ def _check_accumulation(optimizer):
     steps = getattr(optimizer, "inner_optimizer", optimizer).gradient_accumulation_steps
     if steps:
         raise ValueError(
-            "Float8 does not go with gradient accumulation: Keras mixes up the accumulators of its "
-            "scales, and the saved training does not load again. "
+            "Float8 does not go with gradient accumulation: Keras 3.15 mixes up the accumulators "
+            "of its scales, and the saved training does not load again. "
             f"Received: gradient_accumulation_steps={steps}. Use larger batches instead."
         )
 

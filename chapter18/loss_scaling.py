@@ -2,8 +2,8 @@
 
     model.fit(x, y, callbacks=[LossScaleWatch()])
 
-Keras halves the loss scale and skips the update whenever a gradient overflows, without a word,
-until the scale is 0.0 and the weights are NaN.
+Keras (3.15 and 3.16) halves the loss scale and skips the update whenever a gradient overflows,
+without a word, until the scale is 0.0 and the weights are NaN.
 """
 
 import functools

@@ -1,10 +1,6 @@
 """The pictures of section 3: devices, batches and how fast they go."""
 
-from matplotlib.patches import FancyBboxPatch
-
-from chapter18.figures import COLOURS, MARKERS, canvas
-
-_GREY = "#444444"
+from chapter18.figures import COLOURS, GREY, arrow, box, canvas, styled
 
 
 def loop_of_progress():
@@ -12,12 +8,12 @@ def loop_of_progress():
     figure, ax = canvas(width=7.0, height=2.6)
     ax.set(xlim=(0, 9.4), ylim=(-0.2, 3.7))
     ax.axis("off")
-    _box(ax, "idea", (1.5, 2.9), COLOURS[0])
-    _box(ax, "experiment", (7.9, 2.9), COLOURS[0])
-    _box(ax, "results", (4.7, 0.6), COLOURS[0])
-    _arrow(ax, (2.8, 2.9), (6.6, 2.9))
-    _arrow(ax, (7.3, 2.35), (5.8, 1.15), COLOURS[1])
-    _arrow(ax, (3.6, 1.15), (2.1, 2.35))
+    box(ax, "idea", (1.5, 2.9), COLOURS[0])
+    box(ax, "experiment", (7.9, 2.9), COLOURS[0])
+    box(ax, "results", (4.7, 0.6), COLOURS[0])
+    arrow(ax, (2.8, 2.9), (6.6, 2.9))
+    arrow(ax, (7.3, 2.35), (5.8, 1.15), COLOURS[1])
+    arrow(ax, (3.6, 1.15), (2.1, 2.35))
     ax.text(4.7, 3.05, "a framework: quick to write", ha="center", va="bottom", fontsize=10.5)
     ax.text(7.0, 1.5, "devices: quick to train", ha="left", va="center", fontsize=10.5)
     ax.text(2.4, 1.5, "a figure: quick to read", ha="right", va="center", fontsize=10.5)
@@ -35,14 +31,14 @@ def two_splits():
         for device, y in enumerate((3.3, 1.2)):
             ax.text(0.1, y, f"device {device}", fontsize=10.5, va="center")
     for device, y in enumerate((3.3, 1.2)):
-        _box(axes[0], f"half {device}\nof the batch", (2.6, y), COLOURS[1], width=2.0)
-        _box(axes[0], "whole\nmodel", (5.5, y), COLOURS[0], width=2.0)
-        _arrow(axes[0], (3.65, y), (4.45, y))
-        _box(axes[1], "whole\nbatch", (2.6, y), COLOURS[1], width=2.0)
-        _box(axes[1], f"half {device}\nof the model", (5.5, y), COLOURS[0], width=2.0)
-        _arrow(axes[1], (3.65, y), (4.45, y))
+        box(axes[0], f"half {device}\nof the batch", (2.6, y), COLOURS[1], width=2.0)
+        box(axes[0], "whole\nmodel", (5.5, y), COLOURS[0], width=2.0)
+        arrow(axes[0], (3.65, y), (4.45, y))
+        box(axes[1], "whole\nbatch", (2.6, y), COLOURS[1], width=2.0)
+        box(axes[1], f"half {device}\nof the model", (5.5, y), COLOURS[0], width=2.0)
+        arrow(axes[1], (3.65, y), (4.45, y))
     for ax, sent in zip(axes, ("gradients", "activations"), strict=True):
-        _arrow(ax, (5.5, 2.7), (5.5, 1.8), ends="<|-|>")
+        arrow(ax, (5.5, 2.7), (5.5, 1.8), ends="<|-|>")
         ax.text(5.35, 2.25, sent, ha="right", va="center", fontsize=10)
     return figure
 
@@ -70,14 +66,13 @@ def large_batches(table):
     `table`: a DataFrame of accuracies, one column a seed, indexed by (rule, batch size).
     """
     figure, ax = canvas(width=6.6, height=3.4)
-    for index, rule in enumerate(table.index.unique(0)):
+    for rule, style in styled(table.index.unique(0)):
         scores = table.loc[rule]
-        style = {"color": COLOURS[index], "marker": MARKERS[index]}
-        ax.plot(scores.index, scores.mean(axis=1), label=rule, **style)
+        ax.plot(scores.index, scores.mean(axis=1), label=rule, **style.curve())
         ax.fill_between(
-            scores.index, scores.min(axis=1), scores.max(axis=1), color=COLOURS[index], alpha=0.2
+            scores.index, scores.min(axis=1), scores.max(axis=1), color=style.colour, alpha=0.2
         )
-    _batch_axis(ax, scores.index)
+    _batch_axis(ax, table.index.unique(1))
     ax.set(ylabel="validation accuracy", ylim=(0, 1))
     ax.legend(fontsize=10, title="learning rate", title_fontsize=10)
     return figure
@@ -109,10 +104,9 @@ def speedups(table):
     `table`: a DataFrame indexed by the number of devices, one column a kind of speed-up.
     """
     figure, ax = canvas(width=6.6, height=3.6)
-    ax.plot(table.index, table.index, "--", color=_GREY, label="ideal")
-    for index, name in enumerate(table):
-        style = {"color": COLOURS[index], "marker": MARKERS[index]}
-        ax.plot(table.index, table[name], label=name, **style)
+    ax.plot(table.index, table.index, "--", color=GREY, label="ideal")
+    for name, style in styled(table):
+        ax.plot(table.index, table[name], label=name, **style.curve())
     ax.set(xlabel="devices", ylabel="times one device")
     ax.set_xticks(table.index)
     ax.legend(fontsize=10)
@@ -123,15 +117,3 @@ def _batch_axis(ax, sizes):
     ax.set(xlabel="global batch size", xscale="log")
     ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
     ax.minorticks_off()
-
-
-def _box(ax, text, centre, colour, width=2.6):
-    x, y = centre
-    style = {"boxstyle": "round,pad=0,rounding_size=0.15", "facecolor": "white", "linewidth": 2}
-    ax.add_patch(FancyBboxPatch((x - width / 2, y - 0.55), width, 1.1, edgecolor=colour, **style))
-    ax.text(x, y, text, ha="center", va="center", fontsize=10.5)
-
-
-def _arrow(ax, start, end, colour=_GREY, ends="-|>"):
-    style = {"arrowstyle": ends, "color": colour, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", xy=end, xytext=start, arrowprops=style)

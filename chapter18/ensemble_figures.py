@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from chapter18.figures import COLOURS, MARKERS, canvas
+from chapter18.figures import COLOURS, canvas, styled
 
 
 def mixing_curve(losses):
@@ -13,9 +13,11 @@ def mixing_curve(losses):
     labels the axis. A star marks the lowest point of each curve.
     """
     figure, ax = canvas(width=6.4, height=3.2)
-    for colour, split in zip(COLOURS, losses, strict=False):
-        ax.plot(losses.index, losses[split], color=colour, linewidth=2, label=split)
-        ax.plot(losses[split].idxmin(), losses[split].min(), "*", color=colour, markersize=13)
+    for split, style in styled(losses):
+        look = {"color": style.colour, "linestyle": style.line, "linewidth": 2}
+        ax.plot(losses.index, losses[split], label=split, **look)
+        lowest = losses[split].idxmin(), losses[split].min()
+        ax.plot(*lowest, "*", color=style.colour, markersize=13)
     ax.set(xlabel=losses.index.name, ylabel="log-loss, nats")
     ax.legend(fontsize=10)
     return figure
@@ -30,8 +32,9 @@ def ensemble_weights(weights, losses):
     """
     figure, (left, right) = canvas(1, 2, height=3.6)
     start = np.zeros(len(weights))
-    for colour, member in zip(COLOURS, weights, strict=False):
-        left.barh(weights.index, weights[member], left=start, color=colour, label=member)
+    for member, style in styled(weights):
+        look = {"color": style.colour, "hatch": style.hatch}
+        left.barh(weights.index, weights[member], left=start, label=member, **look)
         start += weights[member].to_numpy()
     left.invert_yaxis()
     left.set(xlabel="weight", xlim=(0, 1))
@@ -39,8 +42,9 @@ def ensemble_weights(weights, losses):
     left.legend(
         fontsize=10, ncols=2, loc="upper center", bbox_to_anchor=(0.4, -0.22), frameon=False
     )
-    for colour, marker, split in zip(COLOURS, MARKERS, losses, strict=False):
-        right.plot(losses[split], losses.index, marker, color=colour, markersize=8, label=split)
+    for split, style in styled(losses):
+        look = style.curve() | {"linestyle": "none", "markersize": 8}
+        right.plot(losses[split], losses.index, label=split, **look)
     right.invert_yaxis()
     right.set_xlabel("log-loss, nats (lower is better)")
     right.legend(
@@ -62,10 +66,9 @@ def weights_need_rows(losses, references):
     ax.plot(
         losses.index, losses.mean(axis=1), "o-", color=COLOURS[0], label="learned: mean and range"
     )
-    for colour, style, (label, loss) in zip(
-        COLOURS[1:], ("--", ":"), references.items(), strict=False
-    ):
-        ax.axhline(loss, color=colour, linestyle=style, linewidth=2, label=label)
+    for number, (label, style) in enumerate(styled(["learned", *references])[1:]):
+        line = ("--", ":", "-.")[number % 3]
+        ax.axhline(references[label], color=style.colour, linestyle=line, linewidth=2, label=label)
     ax.set(xscale="log", xlabel="rows the weights were fitted on", ylabel="test log-loss, nats")
     ax.legend(fontsize=10)
     return figure
@@ -119,9 +122,10 @@ def cost_and_loss(table):
     `table`: a DataFrame, one row a model, with the columns `seconds`, `bytes` and `log_loss`.
     """
     figure, ax = canvas(height=3.2)
-    for colour, marker, line in zip(COLOURS, MARKERS, table.itertuples(), strict=False):
+    for line, style in styled(table.itertuples()):
+        look = style.curve() | {"linestyle": "none", "markersize": 10}
         label = f"{line.Index}, {line.bytes / 1e6:.2f} MB"
-        ax.plot(line.seconds, line.log_loss, marker, color=colour, markersize=10, label=label)
+        ax.plot(line.seconds, line.log_loss, label=label, **look)
     ax.set(xscale="log", xlabel="seconds for 10,000 images", ylabel="test log-loss, nats")
     ax.set_xticks(table["seconds"], [f"{seconds:.2g}" for seconds in table["seconds"]])
     ax.minorticks_off()

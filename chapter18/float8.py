@@ -9,6 +9,7 @@ to e5m2, each divided by a scale of its own that comes from the largest values o
 (delayed scaling, arXiv:2209.05433). Weights, sums and everything else stay as they were.
 """
 
+import inspect
 import warnings
 
 import keras
@@ -16,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import pandas as pd
 
-from chapter18.mixed_precision import nested_layers
+from chapter18 import checks, layers
 
 _TENSORS = {"inputs": "float8_e4m3fn", "kernel": "float8_e4m3fn", "outputs_grad": "float8_e5m2"}
 
@@ -28,8 +29,8 @@ def convert(model, optimizer=None, *, filters=None, **compile_options):
     or a name, and the model is compiled with it and `compile_options`. Without, it is left as it
     is compiled. `filters` chooses layers as in `model.quantize`. Weights are kept.
 
-    Attention does not reload from a `.keras` file after this: use `checkpoints.restore` with a
-    `build` that makes the model and converts it.
+    Attention does not reload from a `.keras` file after this (Keras 3.15 and 3.16): use
+    `checkpoints.restore` with a `build` that makes the model and converts it.
 
     Returns a DataFrame with a row for each layer that has weights: `layer` (its path), `class`,
     `parameters`, `float8` (whether its products are float8 now), how many numbers it has
@@ -48,22 +49,11 @@ def convert(model, optimizer=None, *, filters=None, **compile_options):
     with warnings.catch_warnings():
         # One for each layer that stays as it is; the table names them.
         warnings.simplefilter("ignore")
-        model.quantize("float8", filters=filters)
+        model.quantize("float8", filters=filters, **_quiet(model))
     _check_converted(model)
     if optimizer:
         model.compile(optimizer, **compile_options)
     return pd.DataFrame([_row(layer) for layer in _leaves(model) if layer.count_params()])
-
-
-def check(model):
-    """Return `model` if its float8 layers can be trained as it is compiled now.
-
-    Raises ValueError when a model with float8 layers accumulates gradients. `convert` has looked;
-    look again after compiling anew.
-    """
-    if model.compiled and any(map(_is_float8, _leaves(model))):
-        _check_accumulation(model.optimizer)
-    return model
 
 
 def scales_table(model):
@@ -84,6 +74,12 @@ def scales_table(model):
             f"Received: {model.name!r}, which has none. Call float8.convert first."
         )
     return pd.DataFrame(rows)
+
+
+def _quiet(model):
+    # Keras 3.16 prints a report unless told otherwise; 3.15 knows no such option. Can go with 3.15.
+    known = "verbose" in inspect.signature(model.quantize).parameters
+    return {"verbose": False} if known else {}
 
 
 def _row(layer):
@@ -116,7 +112,7 @@ def _scale_row(layer, tensor):
 
 def _leaves(model):
     """The layers that hold no others, which are those that Keras converts."""
-    return [layer for layer in nested_layers(model) if not nested_layers(layer)]
+    return [layer for layer in layers.nested(model) if not layers.inside(layer)]
 
 
 def _is_float8(layer):
@@ -128,16 +124,7 @@ def _size(variable):
 
 
 def _check_model(model):
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            "What is converted to float8 is a Keras model. "
-            f"Received: {type(model).__name__}. Pass a keras.Model."
-        )
-    if not model.built:
-        raise ValueError(
-            "The model must be built, for its layers get more variables. "
-            f"Received: {model.name!r}, not built. Call it on a batch first."
-        )
+    checks.built(model, rule="What is converted to float8 is a built Keras model.")
     for layer in _leaves(model):
         quantized = layer.dtype_policy.quantization_mode is not None
         if quantized or getattr(layer, "lora_enabled", False):
@@ -164,8 +151,8 @@ def _check_accumulation(optimizer):
     steps = getattr(optimizer, "inner_optimizer", optimizer).gradient_accumulation_steps
     if steps:
         raise ValueError(
-            "Float8 does not go with gradient accumulation: Keras mixes up the accumulators of its "
-            "scales, and the saved training does not load again. "
+            "Float8 does not go with gradient accumulation: Keras 3.15 mixes up the accumulators "
+            "of its scales, and the saved training does not load again. "
             f"Received: gradient_accumulation_steps={steps}. Use larger batches instead."
         )
 

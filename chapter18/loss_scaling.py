@@ -2,13 +2,12 @@
 
     model.fit(x, y, callbacks=[LossScaleWatch()])
 
-Keras halves the loss scale and skips the update whenever a gradient overflows, without a word,
-until the scale is 0.0 and the weights are NaN.
+Keras (3.15 and 3.16) halves the loss scale and skips the update whenever a gradient overflows,
+without a word, until the scale is 0.0 and the weights are NaN.
 """
 
 import functools
 import math
-import operator
 from typing import NamedTuple
 
 import jax
@@ -17,15 +16,22 @@ import keras
 import numpy as np
 import pandas as pd
 
+from chapter18 import checks
+
 
 class LossScaleWatch(keras.callbacks.Callback):
     """Raises RuntimeError, and so ends `fit`, when training has gone wrong for good.
 
     That is when a weight is inf or NaN, when a dynamic loss scale is below `floor`, or when no
-    trainable weight has changed for `every` steps (or for as many as gradients are accumulated).
-    It looks once in `every` steps and at the end, so it acts within two times `every` steps of the
-    event, and the steps between run as if it were not there. Batch callbacks see a fused group or
-    a `steps_per_execution` as one, so there it looks after the group that completes `every` steps.
+    trainable weight has changed for `every` steps that could have changed one. It looks once in
+    `every` steps and at the end, so it acts within two times `every` steps of the event, and the
+    steps between run as if it were not there. Batch callbacks see a fused group or a
+    `steps_per_execution` as one, so there it looks after the group that completes `every` steps.
+
+    What delays an update is waited for: accumulated gradients, a learning rate of 0 that comes from
+    a schedule, and a dynamic scale that still searches its way down. Where `floor` allows a scale
+    below 1, `every` skipped steps in a row end the search there. A fixed learning rate of 0 never
+    changes a weight, and is told.
 
     At each look the weights are copied on their device: one copy is kept, and for a moment there
     are two. When some are no longer finite, all are put back to the last copy before the error is
@@ -41,34 +47,42 @@ class LossScaleWatch(keras.callbacks.Callback):
 
     def __init__(self, *, floor=1.0, every=25):
         super().__init__()
-        self.floor, self.every = _floor(floor), _every(every)
+        self.floor = _floor(floor)
+        self.every = checks.positive_integer(
+            every,
+            "every",
+            rule="The number of steps between two looks must be a positive integer.",
+            remedy="Pass for example 25.",
+        )
         self._looks = []
 
     @property
     def trace(self):
         """A DataFrame with a row for each look.
 
-        Columns: `step` since the beginning of `fit`, loss `scale` (NaN without one), and the
-        `updates` applied since the row before; under a dynamic scale the other steps were skipped.
+        Columns: `step` since the beginning of `fit`, loss `scale` (NaN without one), and, since the
+        row before, the `updates` applied and the steps that a dynamic scale `skipped`. The other
+        steps only accumulated gradients.
         """
         return pd.DataFrame(self._looks, columns=list(Look._fields))
 
     def on_train_begin(self, logs=None):
         """Take the first copy."""
         del logs
-        _check_backend()
+        checks.on_jax(rule="The watch reads the state of a training step on the JAX backend.")
         model = self.model
         self._watched = _watched(model)
-        self._step = self._epoch_start = self._last_moved = 0
+        self._step = self._epoch_start = self._last_moved = self._last_taken = self._waited = 0
+        self._rested = False
         self._copies = _copy(_values(self._watched))
         if bad := _not_finite(self._watched):
             raise RuntimeError(
                 "Weights must be finite before they are trained. Received: inf or NaN in "
                 f"{bad[0]!r}. Restore a checkpoint, or build the model anew."
             )
-        scale, iterations = _counters(model.optimizer)
-        self._iterations = int(iterations)
-        self._looks = [Look(0, float(scale), 0)]
+        scale, taken = _counters(model.optimizer)
+        self._taken = int(taken)
+        self._looks = [Look(0, float(scale), 0, 0)]
 
     def on_epoch_begin(self, epoch, logs=None):
         """Count on from the epoch before."""
@@ -94,12 +108,10 @@ class LossScaleWatch(keras.callbacks.Callback):
         # Reading `self.model` makes Keras put its training state back into the variables.
         optimizer = self.model.optimizer
         moves = tuple(_moves(variable) for variable in self._watched)
-        scale, iterations = _counters(optimizer)
-        counters = scale, iterations, self._iterations
+        counters = *_counters(optimizer), self._taken
         seen, copies = _compare(_values(self._watched), self._copies, counters, moves)
-        finite, moved, scale, updates = np.asarray(seen).tolist()
-        self._looks.append(Look(self._step, scale, round(updates)))
-        self._iterations += round(updates)
+        finite, moved, scale, taken = np.asarray(seen).tolist()
+        self._write_down(scale, round(taken), _accumulated(optimizer))
         if not finite:
             bad = _not_finite(self._watched)
             for variable, value in zip(self._watched, self._copies, strict=True):
@@ -108,10 +120,28 @@ class LossScaleWatch(keras.callbacks.Callback):
         self._copies = copies
         if scale < self.floor:
             raise RuntimeError(self._below_floor())
-        if moved:
-            self._last_moved = self._step
-        elif self._step - self._last_moved >= max(self.every, _accumulated(optimizer)):
+        if self._waits_in_vain(bool(moved), round(taken), optimizer):
             raise RuntimeError(self._stuck())
+
+    def _write_down(self, scale, taken, accumulated):
+        before = self._taken
+        self._taken += taken
+        updates = self._taken // accumulated - before // accumulated
+        skipped = self._step - self._looks[-1].step - taken
+        self._looks.append(Look(self._step, scale, updates, skipped))
+
+    def _waits_in_vain(self, moved, taken, optimizer):
+        """Whether, since a weight changed, enough steps passed that could have changed one."""
+        if taken:
+            self._last_taken = self._step
+        if moved:
+            self._last_moved, self._waited, self._rested = self._step, 0, False
+            return False
+        # The learning rate may have left 0 after the last update that was due.
+        rested, self._rested = self._rested, _rests(optimizer)
+        self._waited = 0 if rested or self._rested else self._waited + taken
+        skipping = self._looks[-1].scale < 1 and self._step - self._last_taken >= self.every
+        return skipping or self._waited >= max(self.every, _accumulated(optimizer))
 
     def _broken(self, bad):
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
@@ -143,11 +173,12 @@ class LossScaleWatch(keras.callbacks.Callback):
 
 
 class Look(NamedTuple):
-    """What one look saw; `updates` counts those since the look before."""
+    """What one look saw; updates applied and steps skipped are those since the look before."""
 
     step: int
     scale: float
     updates: int
+    skipped: int
 
 
 def _watched(model):
@@ -174,13 +205,21 @@ def _accumulated(optimizer):
     return _inner(optimizer).gradient_accumulation_steps or 1
 
 
+def _rests(optimizer):
+    """Whether a schedule, or any function that gives the learning rate, has it at 0 now."""
+    rate = optimizer.learning_rate
+    return not isinstance(rate, keras.Variable) and float(rate) == 0
+
+
 def _counters(optimizer):
-    """The loss scale, NaN if there is none, and the number of updates, still on the device."""
+    """The loss scale, NaN if there is none, and the number of steps that were not skipped, still
+    on the device; `optimizer.iterations` would count updates, without those that accumulate."""
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         scale = optimizer.dynamic_scale.value
     else:
         scale = optimizer.loss_scale_factor or math.nan
-    return scale, keras.ops.convert_to_tensor(optimizer.iterations)
+    variables = _inner(optimizer).variables
+    return scale, next(v.value for v in variables if v.name == "iteration")
 
 
 def _values(variables):
@@ -195,36 +234,12 @@ def _copy(values):
 
 @functools.partial(jax.jit, static_argnames="moves")
 def _compare(values, before, counters, moves):
-    """Return copies, after one array: whether all are finite and any moved, scale, updates."""
-    scale, iterations, iterations_before = counters
+    """Return copies, after one array: whether all are finite and any moved, scale, steps taken."""
+    scale, taken, taken_before = counters
     finite = jnp.array([jnp.isfinite(value).all() for value in values]).all()
     pairs = [(a, b) for a, b, moving in zip(values, before, moves, strict=True) if moving]
     moved = jnp.array([(a != b).any() for a, b in pairs]).any()
-    return jnp.array([finite, moved, scale, iterations - iterations_before], "float32"), _copy(
-        values
-    )
-
-
-def _check_backend():
-    if keras.config.backend() != "jax":
-        raise RuntimeError(
-            "The watch reads the state of a training step on the JAX backend. "
-            f"Received: Keras on {keras.config.backend()}. "
-            "Set KERAS_BACKEND=jax before Keras is imported."
-        )
-
-
-def _every(every):
-    try:
-        number = 0 if isinstance(every, bool) else operator.index(every)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise ValueError(
-            "The number of steps between two looks must be a positive integer. "
-            f"Received: every={every!r}. Pass for example 25."
-        )
-    return number
+    return jnp.array([finite, moved, scale, taken - taken_before], "float32"), _copy(values)
 
 
 def _floor(floor):

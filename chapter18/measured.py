@@ -12,8 +12,8 @@ import pandas as pd
 
 COLUMNS = ["setting", "seconds", "accuracy", "parameter bytes", "peak bytes"]
 _NONE = (
-    "No accelerator has been measured yet: `python -m benchmarks.measure_accelerator` in the "
-    "course's folder does it, on a machine that has one."
+    "No accelerator has been measured yet: `python -m benchmarks.measure_accelerator` in a clone "
+    "of the repository does it, on a machine that has one."
 )
 
 

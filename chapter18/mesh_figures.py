@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from chapter18.figures import COLOURS, canvas
+from chapter18.figures import COLOURS, arrow, canvas
 
 _PALE = 0.45
 
@@ -18,10 +18,9 @@ def two_cuts():
         ax.set_title(title, fontsize=10.5)
         for bottom in (0.15, 1.45, 2.75):
             _layer(ax, bottom, vertical=ax is axes[1])
-        arrow = {"arrowstyle": "-|>", "color": "#444444", "linewidth": 1.5}
         for x in (2,) if ax is axes[0] else (1.2, 2.8):
             for top in (1.0, 2.3):
-                ax.annotate("", xy=(x, top + 0.45), xytext=(x, top), arrowprops=arrow)
+                arrow(ax, (x, top), (x, top + 0.45))
     _dashes(axes[0], [-0.1, 4.1], [2.52, 2.52])
     _dashes(axes[1], [2, 2], [0.0, 3.7])
     for ax in axes:
@@ -71,7 +70,7 @@ def _blocks(ax, corner, size, cut, label):
         "y": (((x, y + height / 2), (width, height / 2)), ((x, y), (width, height / 2))),
         "sum": (((x - 0.15, y + 0.2), (width, height)), ((x + 0.15, y - 0.2), (width, height))),
     }.get(cut, ())
-    for colour, (low, extent) in zip(COLOURS, halves, strict=False):
+    for colour, (low, extent) in zip(COLOURS[: len(halves)], halves, strict=True):
         ax.add_patch(Rectangle(low, *extent, facecolor=colour, alpha=_PALE, edgecolor="black"))
     if not halves:
         ax.add_patch(Rectangle(corner, *size, facecolor="#cccccc", edgecolor="black"))
@@ -87,9 +86,9 @@ def meshes(named):
     """
     grids = [np.atleast_2d(np.asarray(mesh.devices)) for mesh in named.values()]
     widths = [grid.shape[1] + 1.2 * (len(grid) > 1) for grid in grids]
-    figure, axes = canvas(1, len(named), width=7.9, height=2.1)
-    axes[0].get_gridspec().set_width_ratios(widths)
-    for ax, grid, (title, mesh) in zip(axes, grids, named.items(), strict=True):
+    figure, _ = canvas(1, len(named), width=7.9, height=2.1)
+    figure.axes[0].get_gridspec().set_width_ratios(widths)
+    for ax, grid, (title, mesh) in zip(figure.axes, grids, named.items(), strict=True):
         _grid(ax, grid, mesh.axis_names)
         ax.set_title(title, fontsize=10.5)
     return figure
@@ -121,10 +120,12 @@ def shards(kernels):
     """Draw which devices hold which part of some kernels, from their real shardings.
 
     `kernels` maps a layout's name to a list of arrays with two axes (inputs, outputs), each drawn
-    with its own proportions. A colour is a set of devices; their numbers stand in the part.
+    with its own proportions. The numbers of a part's devices stand in it; its colour is that of no
+    other part of the kernel, as long as there are at most six.
     """
     lists = list(kernels.values())
-    figure, axes = canvas(len(lists[0]), len(lists), width=7.8, height=3.5)
+    figure, _ = canvas(len(lists[0]), len(lists), width=7.8, height=3.5)
+    axes = np.reshape(figure.axes, (len(lists[0]), len(lists)))
     for column, (name, arrays) in enumerate(kernels.items()):
         axes[0, column].set_title(name, fontsize=10.5)
         for row, array in enumerate(arrays):
@@ -172,8 +173,8 @@ def layouts_compared(table, steps, memory):
         "computing": [1000 * steps[name].compute for name in table.index],
         "sending": [1000 * steps[name].communication for name in table.index],
     }
-    _bars(axes[0], {part: table[f"{part} (GB)"].to_numpy() for part in kept}, COLOURS)
-    _bars(axes[1], taken, COLOURS[3:])
+    _bars(axes[0], {part: table[f"{part} (GB)"].to_numpy() for part in kept}, COLOURS[:3])
+    _bars(axes[1], taken, COLOURS[3:5])
     axes[0].axvline(memory / 1e9, color="black", linestyle="--", linewidth=1.5)
     axes[0].set(xlabel="GB a device")
     axes[0].set_yticks(range(len(table)), table.index, fontsize=10)
@@ -185,7 +186,7 @@ def layouts_compared(table, steps, memory):
 def _bars(ax, parts, colours):
     ends = np.zeros(len(next(iter(parts.values()))))
     places = np.arange(len(ends))
-    for colour, (name, lengths) in zip(colours, parts.items(), strict=False):
+    for colour, (name, lengths) in zip(colours, parts.items(), strict=True):
         ax.barh(places, lengths, 0.6, left=ends, color=colour, label=name)
         ends = ends + lengths
     for place, end in zip(places, ends, strict=True):

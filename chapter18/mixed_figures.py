@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from chapter18.figures import COLOURS, MARKERS, canvas
+from chapter18.figures import COLOURS, GREY, canvas, styled
 
-_GREY = "#444444"
 # Below float32's smallest number, 2 ** -149: where a scale of 0 is drawn.
 _ZERO = -160
 
@@ -16,11 +15,11 @@ def vanishing(tables):
     cent.
     """
     figure, (lost, overflowed) = canvas(1, 2, width=7.8, height=3.4)
-    for index, (name, table) in enumerate(tables.items()):
-        style = {"color": COLOURS[index], "marker": MARKERS[index], "markersize": 5}
+    for name, style in styled(tables):
+        table, look = tables[name], style.curve() | {"markersize": 5}
         exponents = np.log2(table.index)
-        lost.plot(exponents, 100 * table["lost"] / table["entries"], label=name, **style)
-        overflowed.plot(exponents, 100 * table["not finite"] / table["entries"], **style)
+        lost.plot(exponents, 100 * table["lost"] / table["entries"], label=name, **look)
+        overflowed.plot(exponents, 100 * table["not finite"] / table["entries"], **look)
     lost.set(title="lost: zero in 16 bits only", ylabel="% of gradient entries")
     overflowed.set(title="overflowed: inf or NaN")
     for ax in (lost, overflowed):
@@ -34,22 +33,26 @@ def vanishing(tables):
 def scale_traces(traces, *, floor=None, marked=None):
     """Plot loss scales against training steps, with a cross at looks that found updates skipped.
 
-    `traces` maps names to DataFrames with the columns `step`, `scale` and perhaps `updates`, as
+    `traces` maps names to DataFrames with the columns `step`, `scale` and perhaps `skipped`, as
     `LossScaleWatch.trace`. A scale of 0 is drawn below all others. `floor` is a scale to draw
     a line at; `marked` maps texts to steps that get a vertical line.
     """
     figure, ax = canvas(width=7.5, height=3.4)
-    for index, (name, trace) in enumerate(traces.items()):
+    crosses = []
+    for name, style in styled(traces):
+        trace = traces[name]
         exponents = [np.log2(scale) if scale else _ZERO for scale in trace["scale"]]
-        ax.plot(trace["step"], exponents, color=COLOURS[index], label=name, lw=2)
-        if "updates" in trace:
-            skipped = (trace["updates"] < trace["step"].diff()).to_numpy()
-            places = trace["step"][skipped], np.array(exponents)[skipped]
-            ax.plot(*places, "X", color=COLOURS[1 + index], label="updates were skipped")
+        look = {"color": style.colour, "linestyle": style.line, "linewidth": 2}
+        ax.plot(trace["step"], exponents, label=name, **look)
+        skipped = trace.get("skipped", [0] * len(trace))
+        looks = zip(trace["step"], exponents, skipped, strict=True)
+        crosses += [(step, exponent) for step, exponent, times in looks if times]
+    if crosses:
+        ax.plot(*zip(*crosses, strict=True), "X", color=COLOURS[1], label="updates were skipped")
     if floor:
-        ax.axhline(np.log2(floor), ls="--", color=_GREY, label=f"floor of the watch, {floor:g}")
+        ax.axhline(np.log2(floor), ls="--", color=GREY, label=f"floor of the watch, {floor:g}")
     for text, step in (marked or {}).items():
-        ax.axvline(step, ls=":", color=_GREY)
+        ax.axvline(step, ls=":", color=GREY)
         ax.text(step, ax.get_ylim()[1], f" {text}", fontsize=10, va="top")
     ax.set(xlabel="training step", ylabel="loss scale")
     if any((trace["scale"] == 0).any() for trace in traces.values()):

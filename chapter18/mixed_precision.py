@@ -8,16 +8,20 @@ import keras
 import numpy as np
 import pandas as pd
 
+from chapter18 import checks, layers
+
+_BUILT = "Policies and gradients are those of a built Keras model."
 _NARROW = ("float16", "bfloat16")
 
 
-def policy_table(model):
+def policy_table(model: keras.Model) -> pd.DataFrame:
     """Return a DataFrame with a row for each layer of the built `model`, nested ones included.
 
     Columns: `layer` (its path), `class`, `policy`, the dtypes `variables`, `compute` and `output`,
     and `parameters`, counting only what is the layer's own, so that they sum to the model's.
     `float32 for` names what must stay float32 there: "weights" that are trained, and "output"
-    where the layer's output is the model's. `kept` says whether all of it is float32 (or wider).
+    where the layer's output is the model's, as it is or after operations that are no layers, such
+    as `ops.cast`. `kept` says whether all of it is float32 (or wider), those operations included.
 
     `variables` lists the floating dtypes of the layer's own variables. `output` is what Keras
     recorded when the layer was called, else the compute dtype. The output layers of a subclassed
@@ -25,65 +29,56 @@ def policy_table(model):
 
     Raises TypeError when `model` is not a Keras model, and ValueError when it is not built.
     """
-    _check_built(model)
-    ends = {id(layer) for layer in _output_layers(model)}
-    layers = [
-        layer for layer in nested_layers(model) if not isinstance(layer, keras.layers.InputLayer)
-    ]
-    rows = [_row(layer, id(layer) in ends) for layer in layers if not _only_holds_layers(layer)]
-    return pd.DataFrame(rows, columns=list(_row(model, False)))
+    checks.built(model, rule=_BUILT)
+    ends = _ends(model)
+    shown = [layer for layer in layers.nested(model) if not _is_input_or_holder(layer)]
+    rows = [_row(layer, ends.get(id(layer))) for layer in shown]
+    return pd.DataFrame(rows, columns=list(_row(model, None)))
 
 
-def gradient_underflow(model, x, y, scale):
+def gradient_underflow(model: keras.Model, x, y, scale, *, sample_weight=None) -> pd.DataFrame:
     """Return which gradient entries of one batch are zero when the loss is multiplied by `scale`.
 
-    `x`, `y`: one batch as for `fit`; `scale`: a positive number, or several. The gradients of the
-    compiled loss are taken twice: in the model's own dtypes with the loss multiplied by `scale`,
-    as an optimizer with that loss scale sees them, and with every layer computing in float32. The
-    result is a DataFrame indexed by scale. `entries` counts all gradient entries, `zero anyway`
-    those that are exactly zero in float32 too, `lost` those that are zero in the model's dtypes
-    only, `not finite` those that overflowed. `lost share` is `lost` over the entries that are not
-    zero anyway.
+    `x`, `y`, `sample_weight`: one batch as for `fit`, arrays or nests of arrays, such as dicts;
+    `scale`: a positive number, or several. The gradients of the compiled loss are taken twice: in
+    the model's own dtypes with the loss multiplied by `scale`, as an optimizer with that loss scale
+    sees them, and with every layer computing in float32 (operations that are no layers keep the
+    dtype that the model gives them). The result is a DataFrame indexed by scale. `entries` counts
+    all gradient entries, `zero anyway` those that are exactly zero in float32 too, `lost` those
+    that are zero in the model's dtypes only, `not finite` those that overflowed. `lost share` is
+    `lost` over the entries that are not zero anyway.
 
     The model is left untouched: weights, random seeds, metrics and policies.
 
     Raises TypeError when `model` is not a Keras model, ValueError when it is not built and
     compiled, when its weights are not float32, or when a scale is no positive finite number.
     """
-    _check_built(model)
+    checks.built(model, rule=_BUILT)
+    checks.compiled(model, rule="The gradient is that of a compiled loss.")
     scales = _scales(scale)
-    if not model.compiled:
-        raise ValueError(
-            "The gradient is that of a compiled loss. "
-            f"Received: {model.name!r}, not compiled. Call model.compile(…) first."
-        )
     _check_float32_weights(model)
-    own = _gradients(model, x, y)
+    batch = keras.tree.map_structure(
+        lambda leaf: None if leaf is None else jnp.asarray(leaf), (x, y, sample_weight)
+    )
+    _build_loss(model, *batch)
+    own = _gradients(model, *batch)
     values = [variable.value for variable in model.trainable_variables]
     with _computing_in_float32(model):
-        exact = _gradients(model, x, y)(values, 1.0)
+        exact = _gradients(model, *batch)(values, 1.0)
     rows = [_count(own(values, s), exact) for s in scales]
     return pd.DataFrame(rows, index=pd.Index(scales, name="scale"))
 
 
-def nested_layers(layer):
-    """Return every layer inside `layer`, at any depth, in the order in which Keras holds them.
-
-    A layer that is used twice is named once.
-    """
-    found = {}
-    # Keras has no public way to the layers inside a layer.
-    for inner in layer._layers:
-        found |= {id(inner): inner} | {id(nested): nested for nested in nested_layers(inner)}
-    return list(found.values())
-
-
-def _row(layer, is_output):
-    own = _own_variables(layer)
+def _row(layer, after):
+    """`after`: the dtypes between the layer and an output of the model; None if it gives none."""
+    own = layers.own_variables(layer)
     floats = [v for v in own if keras.backend.is_float_dtype(v.dtype)]
     weights = [v for v in floats if v.trainable]
     output = _output_dtype(layer)
-    needs = {"weights": [v.dtype for v in weights], "output": [output] if is_output else []}
+    needs = {
+        "weights": [v.dtype for v in weights],
+        "output": [] if after is None else [output, *after],
+    }
     return {
         "layer": layer.path or layer.name,
         "class": type(layer).__name__,
@@ -97,13 +92,10 @@ def _row(layer, is_output):
     }
 
 
-def _only_holds_layers(layer):
-    return isinstance(layer, keras.Model) and not _own_variables(layer)
-
-
-def _own_variables(layer):
-    nested = {id(variable) for inner in nested_layers(layer) for variable in inner.variables}
-    return [variable for variable in layer.variables if id(variable) not in nested]
+def _is_input_or_holder(layer):
+    if isinstance(layer, keras.Model):
+        return not layers.own_variables(layer)
+    return isinstance(layer, keras.layers.InputLayer)
 
 
 def _is_seed(variable):
@@ -118,30 +110,68 @@ def _output_dtype(layer):
     return ", ".join(sorted(dtypes))
 
 
-def _output_layers(model):
-    """The layers whose outputs are the model's, going into nested models; [] if unknown."""
+def _ends(model):
+    """Map the ids of the layers that give the model's outputs, going into nested models, to the
+    dtypes of the operations behind them; {} for a subclassed model."""
     if isinstance(model, keras.Sequential):
-        ends = model.layers[-1:]
+        found = [(layer, set()) for layer in model.layers[-1:]]
     elif hasattr(model, "output_names"):
-        ends = [model.get_layer(name) for name in model.output_names]
+        found = [pair for tensor in model.outputs for pair in _sources(tensor)]
     else:
-        return []
-    found = []
-    for layer in ends:
-        found += _output_layers(layer) or [layer] if isinstance(layer, keras.Model) else [layer]
-    return found
+        return {}
+    ends = {}
+    for layer, after in found:
+        inner = _ends(layer) if isinstance(layer, keras.Model) else {}
+        for end, dtypes in (inner or {id(layer): set()}).items():
+            ends[end] = ends.get(end, set()) | dtypes | after
+    return ends
 
 
-def _gradients(model, x, y):
+def _sources(tensor):
+    """The layers that `tensor` comes from by operations alone, each with the dtypes of those."""
+    found, dtypes, seen, waiting = [], set(), set(), [tensor]
+    while waiting:
+        tensor = waiting.pop()
+        # Keras has no public way from a tensor to what made it (3.15.1, 3.16.0.dev2026102704).
+        operation = tensor._keras_history.operation
+        if id(operation) in seen:
+            continue
+        seen.add(id(operation))
+        if isinstance(operation, keras.Layer):
+            found.append(operation)
+        else:
+            dtypes.add(tensor.dtype)
+            waiting += keras.tree.flatten(operation.input)
+    return [(layer, dtypes) for layer in found]
+
+
+def _build_loss(model, x, y, sample_weight):
+    """Make the variables of the compiled loss, which a traced step would make as tracers."""
+    if y is None:
+        return
+    before = {id(v): v.value for v in model.metrics_variables}
+    groups = model.trainable_variables, model.non_trainable_variables
+    state = [[variable.value for variable in group] for group in groups]
+    predictions, _ = model.stateless_call(*state, x, training=False)
+    model.compute_loss(x, y, predictions, sample_weight)
+    for metric in model.metrics:
+        if not all(id(variable) in before for variable in metric.variables):
+            metric.reset_state()
+    for variable in model.metrics_variables:
+        if id(variable) in before:
+            variable.assign(before[id(variable)])
+
+
+def _gradients(model, x, y, sample_weight):
     """Return a compiled function of (trainable values, loss scale) to the gradients."""
-    x, y = keras.tree.map_structure(jnp.asarray, (x, y))
     fixed = [variable.value for variable in model.non_trainable_variables]
     metrics = [variable.value for variable in model.metrics_variables]
     slots = [variable.value for variable in model.optimizer.variables]
 
     def scaled_loss(trainable, scale):
+        state = trainable, fixed, metrics
         _, (loss, *_) = model.compute_loss_and_updates(
-            trainable, fixed, metrics, x, y, None, training=True, optimizer_variables=slots
+            *state, x, y, sample_weight, training=True, optimizer_variables=slots
         )
         return loss * scale
 
@@ -150,14 +180,14 @@ def _gradients(model, x, y):
 
 @contextlib.contextmanager
 def _computing_in_float32(model):
-    layers = [model, *nested_layers(model)]
-    before = [layer.dtype_policy for layer in layers]
+    every = layers.every(model)
+    before = [layer.dtype_policy for layer in every]
     try:
-        for layer in layers:
+        for layer in every:
             layer.dtype_policy = "float32"
         yield
     finally:
-        for layer, policy in zip(layers, before, strict=True):
+        for layer, policy in zip(every, before, strict=True):
             layer.dtype_policy = policy
 
 
@@ -198,16 +228,3 @@ def _check_float32_weights(model):
                 f"Received: {variable.path!r} in {variable.dtype}. "
                 f"Build the model under mixed_{variable.dtype}."
             )
-
-
-def _check_built(model):
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            "Policies and gradients are those of a Keras model. "
-            f"Received: {type(model).__name__}. Pass a keras.Model."
-        )
-    if not model.built:
-        raise ValueError(
-            "The model must be built, or it has no variables yet. "
-            f"Received: {model.name!r}, not built. Call it on a batch first."
-        )

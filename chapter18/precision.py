@@ -113,22 +113,41 @@ def every_number(dtype):
 def policy(name):
     """Set Keras' global dtype policy within a `with` block, and put back the old one in any case.
 
-    `name` is one of `POLICIES`, or a `keras.DTypePolicy`. Layers made in the block keep the policy
-    they were made with; layers made before do not change. Raises ValueError for another name.
+    `name` is that of a floating-point policy of Keras, such as those in `POLICIES`, or a
+    `keras.DTypePolicy`. Layers made in the block keep the policy they were made with; layers made
+    before do not change. Raises ValueError for another name.
     """
     import keras
 
-    if name not in POLICIES and not isinstance(name, keras.DTypePolicy):
-        raise ValueError(
-            "A dtype policy has a name that this course uses, or is a keras.DTypePolicy. "
-            f"Received: {name!r}. The names are {list(POLICIES)}."
-        )
+    wanted = _policy(name)
     before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name)
+    keras.config.set_dtype_policy(wanted)
     try:
         yield keras.config.dtype_policy()
     finally:
         keras.config.set_dtype_policy(before)
+
+
+def _policy(name):
+    import keras
+
+    try:
+        # Keras would take None for the policy of the moment.
+        taken = isinstance(name, str | keras.DTypePolicy)
+        found = keras.dtype_policies.get(name) if taken else None
+    except (TypeError, ValueError):
+        found = None
+    # Keras 3.15 lets a quantized policy be the global one, 3.16 does not.
+    if (
+        found is None
+        or found.quantization_mode is not None
+        or not keras.backend.is_float_dtype(found.compute_dtype)
+    ):
+        raise ValueError(
+            "A dtype policy is a floating-point policy that Keras knows by name, or a "
+            f"keras.DTypePolicy. Received: {name!r}. Names are for example {list(POLICIES)}."
+        )
+    return found
 
 
 class _Parts(NamedTuple):
@@ -145,7 +164,7 @@ def _info(dtype):
     name = name or getattr(dtype, "__name__", None)
     if name not in _INFO:
         raise ValueError(
-            "A floating-point format is one that this course compares. "
+            "A floating-point format is one of those that can be taken apart here. "
             f"Received: {dtype!r}. The formats are {list(FORMATS)}."
         )
     return _INFO[name]

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from chapter18 import precision
-from chapter18.figures import COLOURS, MARKERS, canvas
+from chapter18.figures import COLOURS, MARKERS, canvas, styled
 
 _PARTS = {"sign": COLOURS[1], "exponent": COLOURS[2], "mantissa": COLOURS[0]}
 _STYLES = dict(zip(precision.FORMATS, (":", "-", "-", "-", "--", "--"), strict=True))
@@ -108,11 +108,12 @@ def ranges(values, names=precision.FORMATS[1:], *, low=1e-12, high=1e12):
     """
     figure, (top, bottom) = canvas(2, 1, width=7.9, height=4.4)
     edges = np.geomspace(low, high, 97)
-    for index, (label, array) in enumerate(values.items()):
-        magnitudes = np.abs(np.ravel(array))
+    for label, style in styled(values):
+        magnitudes = np.abs(np.ravel(values[label]))
         magnitudes = magnitudes[magnitudes > 0]
-        shares = 100 * np.histogram(magnitudes, edges)[0] / len(magnitudes)
-        top.stairs(shares, edges, color=COLOURS[index], label=label, linewidth=1.6)
+        shares = 100 * np.histogram(magnitudes, edges)[0] / max(1, len(magnitudes))
+        look = {"color": style.colour, "linestyle": style.line, "linewidth": 1.6}
+        top.stairs(shares, edges, label=label, **look)
     top.set(ylabel="% of the numbers")
     top.legend(fontsize=10, loc="upper right")
     for row, name in enumerate(names):

@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from chapter18.figures import COLOURS, MARKERS, canvas
-
-_GREY = "#444444"
+from chapter18.figures import COLOURS, GREY, canvas, styled
 
 
 def grids(rows, *, bits):
@@ -17,10 +15,10 @@ def grids(rows, *, bits):
     largest = 2 ** (bits - 1) - 1
     for y, values in zip(range(len(rows), 0, -1), rows.values(), strict=True):
         points = np.abs(values).max() / largest * np.arange(-largest, largest + 1)
-        ax.plot(points, [y - 0.22] * len(points), "|", color=_GREY, markersize=15, mew=1.6)
+        ax.plot(points, [y - 0.22] * len(points), "|", color=GREY, markersize=15, mew=1.6)
         ax.plot(values, [y + 0.16] * len(values), "o", color=COLOURS[0], alpha=0.6, mew=0)
     ax.plot([], [], "o", color=COLOURS[0], alpha=0.6, mew=0, label="numbers")
-    ax.plot([], [], "|", color=_GREY, markersize=12, mew=1.6, label=f"what {bits} bits can say")
+    ax.plot([], [], "|", color=GREY, markersize=12, mew=1.6, label=f"what {bits} bits can say")
     ax.set_yticks(range(len(rows), 0, -1), list(rows))
     ax.set_ylim(0.4, len(rows) + 0.6)
     ax.grid(False)
@@ -35,12 +33,11 @@ def error_against_bits(table):
     rises by six dB a bit.
     """
     figure, ax = canvas(width=7.2, height=3.8)
-    for index, name in enumerate(table):
-        style = {"color": COLOURS[index], "marker": MARKERS[index]}
-        ax.plot(table.index, table[name], label=name, **style)
+    for name, style in styled(table):
+        ax.plot(table.index, table[name], label=name, **style.curve())
     rising = table.iloc[0, 0] + 6.02 * (table.index - table.index[0])
-    ax.plot(table.index, rising, ":", color=_GREY, label="6 dB a bit")
-    ax.axhline(0, color=_GREY, linewidth=0.8)
+    ax.plot(table.index, rising, ":", color=GREY, label="6 dB a bit")
+    ax.axhline(0, color=GREY, linewidth=0.8)
     ax.set(xlabel="bits of a number", ylabel="SQNR, dB")
     ax.set_xticks(table.index)
     ax.legend(fontsize=10, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
@@ -50,14 +47,15 @@ def error_against_bits(table):
 def layer_sensitivity(tables):
     """Draw the dB that are left when one layer alone is quantized, for each layer of a model.
 
-    `tables` maps modes to what `quantization.sensitivity` returns; the layers are the same.
+    `tables` maps modes to what `quantization.sensitivity` returns, for the same layers.
     """
     paths = list(next(iter(tables.values()))["path"])
     figure, ax = canvas(width=7.6, height=1.2 + 0.27 * len(paths))
     rows = np.arange(len(paths))
-    for index, (mode, table) in enumerate(tables.items()):
-        style = {"color": COLOURS[index], "marker": MARKERS[index], "linestyle": "none"}
-        ax.plot(table["sqnr"], rows, label=f"{mode}, this layer alone", markersize=7, **style)
+    for mode, style in styled(tables):
+        decibels = tables[mode].set_index("path").loc[paths, "sqnr"]
+        look = style.curve() | {"linestyle": "none", "markersize": 7}
+        ax.plot(decibels, rows, label=f"{mode}, this layer alone", **look)
     ax.set_yticks(rows, paths)
     ax.invert_yaxis()
     ax.set(xlabel="SQNR of the predictions, dB (right is better)")

@@ -1,8 +1,6 @@
 """The pictures of section 1: the search loop, the race of tuners, what mattered, what flatters."""
 
-from matplotlib.patches import FancyBboxPatch
-
-from chapter18.figures import COLOURS, MARKERS, canvas
+from chapter18.figures import COLOURS, GREY, arrow, box, canvas, styled
 
 
 def search_loop():
@@ -11,33 +9,21 @@ def search_loop():
     ax.set(xlim=(0, 9.6), ylim=(-0.4, 4))
     ax.axis("off")
     top, bottom, left, middle, right = 3.2, 0.8, 1.5, 4.8, 8.1
-    _box(ax, "1  choose\nhyperparameters", (left, top), COLOURS[0])
-    _box(ax, "2  build\nthe model", (middle, top), COLOURS[0])
-    _box(ax, "3  train it on the\ntraining set", (right, top), COLOURS[0])
-    _box(ax, "4  score it on the\nvalidation set", (right, bottom), COLOURS[0])
-    _box(ax, "5  remember\nthe trial", (middle, bottom), COLOURS[0])
-    _box(ax, "6  retrain the best,\ntest it once", (left, bottom), COLOURS[1])
-    _arrow(ax, (left + 1.35, top), (middle - 1.35, top))
-    _arrow(ax, (middle + 1.35, top), (right - 1.35, top))
-    _arrow(ax, (right, top - 0.6), (right, bottom + 0.6))
-    _arrow(ax, (right - 1.35, bottom), (middle + 1.35, bottom))
-    _arrow(ax, (middle - 0.6, bottom + 0.6), (left + 0.6, top - 0.6))
-    _arrow(ax, (middle - 1.35, bottom), (left + 1.35, bottom))
+    box(ax, "1  choose\nhyperparameters", (left, top), COLOURS[0])
+    box(ax, "2  build\nthe model", (middle, top), COLOURS[0])
+    box(ax, "3  train it on the\ntraining set", (right, top), COLOURS[0])
+    box(ax, "4  score it on the\nvalidation set", (right, bottom), COLOURS[0])
+    box(ax, "5  remember\nthe trial", (middle, bottom), COLOURS[0])
+    box(ax, "6  retrain the best,\ntest it once", (left, bottom), COLOURS[1])
+    arrow(ax, (left + 1.35, top), (middle - 1.35, top))
+    arrow(ax, (middle + 1.35, top), (right - 1.35, top))
+    arrow(ax, (right, top - 0.6), (right, bottom + 0.6))
+    arrow(ax, (right - 1.35, bottom), (middle + 1.35, bottom))
+    arrow(ax, (middle - 0.6, bottom + 0.6), (left + 0.6, top - 0.6))
+    arrow(ax, (middle - 1.35, bottom), (left + 1.35, bottom))
     ax.text(middle - 0.9, 2.0, "next trial", ha="left", va="center", fontsize=10)
     ax.text((left + middle) / 2, 0.1, "budget spent", ha="center", va="top", fontsize=10)
     return figure
-
-
-def _box(ax, text, centre, colour):
-    x, y = centre
-    style = {"boxstyle": "round,pad=0,rounding_size=0.15", "facecolor": "white", "linewidth": 2}
-    ax.add_patch(FancyBboxPatch((x - 1.3, y - 0.55), 2.6, 1.1, edgecolor=colour, **style))
-    ax.text(x, y, text, ha="center", va="center", fontsize=10.5)
-
-
-def _arrow(ax, start, end):
-    style = {"arrowstyle": "-|>", "color": "#444444", "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
-    ax.annotate("", xy=end, xytext=start, arrowprops=style)
 
 
 def search_race(searches):
@@ -47,11 +33,12 @@ def search_race(searches):
     they ran, and the columns `score` (higher is better), `seconds` and `epochs`.
     """
     figure, axes = canvas(1, 2, height=3.4)
-    for index, (name, table) in enumerate(searches.items()):
+    for name, style in styled(searches):
+        table = searches[name]
         best = table["score"].cummax()
-        style = {"color": COLOURS[index], "marker": MARKERS[index], "markersize": 5}
+        look = style.curve() | {"markersize": 5}
         for ax, column in zip(axes, ("seconds", "epochs"), strict=True):
-            ax.step(table[column].cumsum(), best, where="post", label=name, **style)
+            ax.step(table[column].cumsum(), best, where="post", label=name, **look)
     axes[0].set(xlabel="seconds so far", ylabel="best validation accuracy so far")
     axes[1].set(xlabel="epochs trained so far")
     axes[1].legend(fontsize=10)
@@ -71,7 +58,7 @@ def hyperparameter_effects(table, names, *, score="score"):
     figure, axes = canvas(rows, 3, height=2.6 * rows)
     low, high = table[score].min(), table[score].max()
     margin = max(0.06 * (high - low), 1e-4)
-    for ax, name in zip(axes.flat, order, strict=False):
+    for ax, name in zip(axes.flat[: len(order)], order, strict=True):
         _effect(ax, table.dropna(subset=[name]), name, score)
         ax.set_title(f"{name}: {_gap(effects[name]):.4f}", fontsize=10.5)
         ax.set_ylim(low - margin, high + margin)
@@ -130,10 +117,10 @@ def selection_bias(frame, gaps):
     axes[0].legend(["best validation so far", "its own test score"], fontsize=10)
     axes[0].set(xlabel="trials", ylabel="accuracy")
     axes[0].xaxis.get_major_locator().set_params(integer=True)
-    for index, candidates in enumerate(gaps.columns):
-        style = {"color": COLOURS[index], "marker": MARKERS[index]}
-        axes[1].plot(gaps.index, 100 * gaps[candidates], label=f"best of {candidates}", **style)
-    axes[1].axhline(0, color="#444444", linewidth=1)
+    for candidates, style in styled(gaps):
+        label = f"best of {candidates}"
+        axes[1].plot(gaps.index, 100 * gaps[candidates], label=label, **style.curve())
+    axes[1].axhline(0, color=GREY, linewidth=1)
     axes[1].set(xlabel="validation rows", ylabel="excess, percentage points", xscale="log")
     axes[1].set_xticks(gaps.index, [str(rows) for rows in gaps.index])
     axes[1].minorticks_off()

@@ -76,7 +76,8 @@ def test_it_can_be_trained():
     assert losses[-1] < 0.7 * losses[0]
 
 
-# Keras warns of each layer that it leaves in floating point.
+# Keras warns of each layer that it leaves in floating point, and 3.16 of all of them once.
+@pytest.mark.filterwarnings("ignore:.model.quantize:UserWarning")
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`:UserWarning")
 @pytest.mark.parametrize("mode", ["int8", "int4"])
 def test_keras_quantizes_the_table_the_attention_and_the_dense_layers(mode):

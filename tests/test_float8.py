@@ -118,11 +118,12 @@ def test_training_lowers_the_loss_and_goes_on_after_saving(tmp_path):
     assert model.fit(x, x, **options).history == again.fit(x, x, **options).history
 
 
-def test_filters_keep_a_layer_out():
+def test_filters_keep_a_layer_out(capsys):
     model = block()
     report = float8.convert(model, "sgd", loss="mse", filters=lambda layer: layer.name != "logits")
     assert not report.set_index("layer").loc["logits", "float8"]
     assert report["float8"].sum() == 4
+    assert capsys.readouterr().out == ""
 
 
 def policies(model):
@@ -139,12 +140,6 @@ def test_gradient_accumulation_is_refused(wrapped):
         float8.convert(model, optimizer, loss="mse")
     assert policies(model) == ["float32"]
     assert not model.compiled
-    assert float8.check(model) is model
-    float8.convert(model, "adam", loss="mse")
-    assert float8.check(model) is model
-    model.compile(optimizer, "mse")
-    with pytest.raises(ValueError, match=match):
-        float8.check(model)
 
 
 def test_what_cannot_be_compiled_leaves_the_model_as_it_was():
@@ -194,5 +189,5 @@ def test_a_model_without_dense_products_is_refused():
 def test_what_is_no_built_model_is_refused():
     with pytest.raises(TypeError, match=r"Received: Dense. Pass a keras.Model"):
         float8.convert(layers.Dense(2), "adam")
-    with pytest.raises(ValueError, match=r"Received: 'bare', not built. Call it on a batch first"):
+    with pytest.raises(ValueError, match=r"Received: 'bare', which is not built. Give it an Input"):
         float8.convert(keras.Sequential([layers.Dense(2)], name="bare"), "adam")

@@ -153,15 +153,17 @@ def test_nothing_is_done_to_a_training_that_goes_well():
         assert watch.trace["step"].tolist() == [0, 15, 30, 45, 48]
         assert watch.trace["scale"].tolist() == [4, 8, 32, 64, 64]
         assert watch.trace["updates"].tolist() == [0, 15, 15, 15, 3]
+        assert watch.trace["skipped"].tolist() == [0] * 5
 
 
 def test_the_trace_counts_updates_and_starts_anew_with_each_fit():
     with policy("mixed_float16"):
         model, watch = compiled(), LossScaleWatch(every=10)
         fit(model, data(12, 5), watch)
-        assert watch.trace.to_numpy().tolist() == [[0, 2**15, 0], [10, 2**15, 10], [17, 2**10, 2]]
+        start, end = [0, 2**15, 0, 0], [17, 2**10, 2, 5]
+        assert watch.trace.to_numpy().tolist() == [start, [10, 2**15, 10, 0], end]
         fit(model, data(4), watch)
-        assert watch.trace.to_numpy().tolist() == [[0, 2**10, 0], [4, 2**10, 4]]
+        assert watch.trace.to_numpy().tolist() == [[0, 2**10, 0, 0], [4, 2**10, 4, 0]]
 
 
 @pytest.mark.parametrize(("factor", "scale"), [(None, math.nan), (8.0, 8.0)])
@@ -182,7 +184,40 @@ def accumulating(number):
 
 
 def test_accumulated_steps_are_waited_for():
-    fit(accumulating(16), data(70), LossScaleWatch(every=4))
+    watch = LossScaleWatch(every=4)
+    fit(accumulating(16), data(70), watch)
+    assert watch.trace["updates"].sum() == 70 // 16
+    assert watch.trace["skipped"].sum() == 0
+
+
+@pytest.mark.parametrize(("exponent", "accumulated"), [(20, 25), (30, 7), (60, None)])
+def test_steps_that_a_falling_scale_skips_are_waited_for(exponent, accumulated):
+    with policy("mixed_float16"):
+        inner = keras.optimizers.SGD(0.01, gradient_accumulation_steps=accumulated)
+        scaled = keras.optimizers.LossScaleOptimizer(inner, initial_scale=2.0**exponent)
+        model, watch = compiled(scaled), LossScaleWatch(every=np.int64(25))
+        fit(model, data(exponent + 60), watch)
+    skipped = exponent - math.log2(watch.trace["scale"].iloc[-1])
+    assert watch.trace["skipped"].sum() == skipped > 0
+    assert watch.trace["updates"].sum() == (exponent + 60 - skipped) // (accumulated or 1)
+
+
+def test_skipped_steps_do_not_hide_a_training_that_stands_still():
+    with policy("mixed_float16"):
+        inner = keras.optimizers.SGD(0.0, gradient_accumulation_steps=30)
+        scaled = keras.optimizers.LossScaleOptimizer(inner, initial_scale=2.0**20)
+        match = "not one changed after step 0, up to step 50, loss scale"
+        assert stopped_at(compiled(scaled), data(200), LossScaleWatch(), match) == 50
+
+
+@pytest.mark.parametrize("accumulated", [None, 25])
+@pytest.mark.parametrize("end", [50, 49, 90])
+def test_a_schedule_may_begin_and_end_at_zero(accumulated, end):
+    steps = keras.optimizers.schedules.PiecewiseConstantDecay([end, 120], [0.0, 0.01, 0.0])
+    optimizer = keras.optimizers.SGD(steps, gradient_accumulation_steps=accumulated)
+    model, before = compiled(optimizer), weights(compiled())
+    fit(model, data(200), LossScaleWatch())
+    assert not same(weights(model), before)
 
 
 def test_more_accumulation_steps_than_steps_are_told_at_the_end():
@@ -190,10 +225,13 @@ def test_more_accumulation_steps_than_steps_are_told_at_the_end():
     assert stopped_at(model, data(60), watch, "not one changed after step 0") == 60
 
 
-def test_a_group_of_fused_steps_is_looked_at_as_one():
+@pytest.mark.parametrize("fuse", [True, False])
+def test_a_group_of_steps_is_looked_at_as_one(fuse):
     with policy("mixed_float16"):
-        model, watch = compiled(), LossScaleWatch()
-        steps.fuse(model, 8)
+        model = compiled(steps_per_execution=1 if fuse else 8)
+        watch = LossScaleWatch()
+        if fuse:
+            steps.fuse(model, 8)
         match = "after step 32, 16 updates in the last 32 steps"
         assert stopped_at(model, data(16, 200), watch, match) == 32
         assert all_finite(model)

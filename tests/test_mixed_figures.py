@@ -24,12 +24,11 @@ def test_shares_of_lost_entries_stand_over_powers_of_two():
 
 def test_a_scale_of_zero_is_drawn_below_all_others_and_skipped_looks_are_crossed():
     trace = pd.DataFrame({"step": [0, 25, 50], "scale": [8.0, 2.0**-149, 0.0]})
-    trace["updates"] = [0, 25, 3]
+    trace["skipped"] = [0, 0, 22]
     (ax,) = mixed_figures.scale_traces({"found": trace}, floor=1.0).axes
     line, crosses, floor = ax.get_lines()
     heights = line.get_ydata()
     assert heights[0] == 3
     assert heights[2] < heights[1] == -149
-    # 25 steps lie between the looks: the last one found 3 updates, the one before all of them.
     np.testing.assert_array_equal(crosses.get_xdata(), [50])
     assert set(floor.get_ydata()) == {0}

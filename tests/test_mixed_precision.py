@@ -3,9 +3,9 @@ import re
 import keras
 import numpy as np
 import pytest
-from keras import layers
+from keras import layers, ops
 
-from chapter18.mixed_precision import gradient_underflow, nested_layers, policy_table
+from chapter18.mixed_precision import gradient_underflow, policy_table
 from chapter18.precision import policy
 
 
@@ -82,6 +82,44 @@ def test_the_output_layer_is_found_inside_a_nested_model_and_in_a_sequential():
     assert rows["float32 for"].tolist() == ["weights", "weights", "output"]
 
 
+def ending_in(end, last=None):
+    """A model whose output no layer gives: an operation is the last."""
+    inputs = keras.Input((3,))
+    hidden = layers.Dense(4, name="hidden")(inputs)
+    return keras.Model(inputs, end(layers.Dense(4, name="logits", dtype=last)(hidden), hidden))
+
+
+@pytest.mark.parametrize(
+    ("end", "last", "outputs", "kept"),
+    [
+        (lambda x, _: ops.cast(x, "float32"), None, ["logits"], False),
+        (lambda x, _: ops.cast(x, "float32"), "float32", ["logits"], True),
+        (lambda x, _: ops.softmax(ops.cast(x, "float16")), "float32", ["logits"], False),
+        (lambda x, _: ops.cast(ops.cast(x, "float16"), "float32"), "float32", ["logits"], False),
+        (lambda x, hidden: x + hidden, "float32", ["hidden", "logits"], False),
+        (lambda x, _: {"a": x, "b": ops.argmax(x)}, "float32", ["logits"], True),
+        (lambda x, _: [x * x * x * x, x], "float32", ["logits"], True),
+    ],
+)
+def test_operations_at_the_end_count_for_the_layers_before_them(end, last, outputs, kept):
+    with policy("mixed_float16"):
+        inner = ending_in(end, last)
+        nested = keras.Sequential([keras.Input((3,)), layers.Dense(3), inner])
+    for model in (inner, nested):
+        rows = table(model).rename(index=lambda path: path.rpartition("/")[2])
+        assert sorted(rows.index[rows["float32 for"].str.contains("output")]) == outputs
+        assert rows["kept"].all() == kept
+
+
+def test_a_deep_end_of_operations_is_walked_once():
+    def doubled(x, _):
+        for _ in range(60):
+            x = x + x
+        return x
+
+    assert table(ending_in(doubled)).loc["logits", "float32 for"] == "weights, output"
+
+
 class Subclassed(keras.Model):
     def __init__(self):
         super().__init__()
@@ -98,12 +136,6 @@ def test_a_subclassed_model_inside_another_keeps_its_own_weights():
     rows = policy_table(model)
     assert rows["class"].tolist() == ["Subclassed", "Dense", "Dense"]
     assert rows["parameters"].tolist() == [3, 12, 8]
-    assert [type(layer).__name__ for layer in nested_layers(model)] == [
-        "InputLayer",
-        "Subclassed",
-        "Dense",
-        "Dense",
-    ]
     alone = Subclassed()
     alone(np.ones((1, 3)))
     assert policy_table(alone)["float32 for"].tolist() == ["weights"]
@@ -158,6 +190,57 @@ def test_regularizers_count_and_only_once():
     assert gradient_underflow(model, x, y, 1)["zero anyway"].tolist() == [len(POWERS) + 1]
 
 
+def named_batch(rows=8):
+    rng = np.random.default_rng(0)
+    x = {"a": rng.normal(size=(rows, 3)), "b": rng.normal(size=(rows, 2)).astype("float32")}
+    y = {"class": rng.integers(0, 4, (rows, 1)), "value": rng.normal(size=(rows, 1))}
+    return x, y
+
+
+def named_model(**options):
+    """Two named inputs and two named outputs."""
+    keras.utils.set_random_seed(1)
+    with policy("mixed_float16"):
+        inputs = {"a": keras.Input((3,), name="a"), "b": keras.Input((2,), name="b")}
+        x = layers.Concatenate()([inputs["a"], inputs["b"]])
+        classes = layers.Dense(4, dtype="float32", name="class")(x)
+        value = ops.cast(layers.Dense(1, name="value")(x), "float32")
+        model = keras.Model(inputs, {"class": classes, "value": value})
+    crossentropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", {"class": crossentropy, "value": "mse"}, **options)
+    return model
+
+
+def test_batches_may_be_dicts_labels_columns_and_weighted():
+    model, (x, y) = named_model(), named_batch()
+    rows = gradient_underflow(model, x, y, [1.0, 2.0**-20])
+    assert rows["entries"].tolist() == [4 * 6 + 6] * 2
+    assert rows["lost"].iloc[0] < rows["lost"].iloc[1]
+    flat = y | {"class": y["class"][:, 0]}
+    assert gradient_underflow(model, x, flat, [1.0, 2.0**-20]).equals(rows)
+    x32 = x | {"a": x["a"].astype("float32")}
+    model.fit(x32, y, verbose=0)
+    weights = {"class": np.ones(8), "value": np.zeros(8)}
+    weighted = gradient_underflow(model, x, y, 1, sample_weight=weights)
+    # Without a weight the second output has no gradient at all: its kernel and its bias.
+    assert weighted["zero anyway"].tolist() == [6]
+    assert gradient_underflow(named_model(), x, y, 1, sample_weight=weights).equals(weighted)
+
+
+def test_a_loss_of_the_model_alone_needs_no_labels():
+    class Penalty(layers.Layer):
+        def call(self, x):
+            self.add_loss(ops.sum(x))
+            return x
+
+    with policy("mixed_float16"):
+        inputs = keras.Input((2,))
+        model = keras.Model(inputs, Penalty()(layers.Dense(3, use_bias=False)(inputs)))
+    model.compile("sgd")
+    rows = gradient_underflow(model, np.ones((1, 2), "float32"), None, np.int64(1))
+    assert rows.to_numpy().tolist() == [[6, 0, 0, 0, 0]]
+
+
 def test_the_model_is_left_untouched():
     with policy("mixed_float16"):
         model = keras.Sequential(
@@ -187,9 +270,17 @@ def test_the_model_is_left_untouched():
 
 
 def test_policies_are_put_back_when_the_loss_fails():
+    def fails_in_float32(y, p):
+        if p.dtype == "float32":
+            raise ArithmeticError("wide")
+        return keras.ops.sum(y * p, axis=-1)
+
     model, x, y = powers_of_two("mixed_float16")
-    with pytest.raises(Exception, match=r"(?i)shape|incompatible"):
-        gradient_underflow(model, x, y[:, :2], 1)
+    model.compile("sgd", fails_in_float32)
+    with pytest.raises(ArithmeticError, match="wide"):
+        gradient_underflow(model, x, y, 1)
+    with pytest.raises((ValueError, TypeError), match=r"(?i)shape|incompatible"):
+        gradient_underflow(*powers_of_two("mixed_float16")[:2], y[:, :2], 1)
     assert set(policy_table(model)["policy"]) == {"mixed_float16"}
 
 
@@ -203,7 +294,7 @@ def test_what_is_no_compiled_model_is_refused():
     with pytest.raises(TypeError, match=r"Received: Dense. Pass a keras.Model"):
         policy_table(layers.Dense(2))
     bare = keras.Sequential([layers.Dense(2)], name="bare")
-    with pytest.raises(ValueError, match=r"Received: 'bare', not built. Call it on a batch first"):
+    with pytest.raises(ValueError, match=r"Received: 'bare', which is not built. Give it an Input"):
         policy_table(bare)
     bare.build((1, 3))
     with pytest.raises(ValueError, match=r"Received: 'bare', not compiled. Call model.compile"):

@@ -253,6 +253,12 @@ def test_layers_made_under_a_policy_keep_it(name, compute, variable):
     assert layer(np.ones((1, 3), "float32")).dtype == compute
 
 
+def test_every_floating_point_policy_of_keras_is_taken():
+    with precision.policy("float64") as wide:
+        assert (wide.name, wide.compute_dtype) == ("float64", "float64")
+    assert keras.config.dtype_policy().name == "float32"
+
+
 def test_policies_nest_and_are_restored_after_an_exception():
     def fail_inside():
         with precision.policy("bfloat16"):
@@ -266,10 +272,12 @@ def test_policies_nest_and_are_restored_after_an_exception():
     assert keras.config.dtype_policy().name == "float32"
 
 
-@pytest.mark.parametrize("name", ["float8", "mixed_float8", "uint8", "float64", "", None, 16])
+@pytest.mark.parametrize(
+    "name", ["float8", "mixed_float8", "uint8", "int8_from_float32", "", None, 16]
+)
 def test_unknown_policies_are_refused_and_change_nothing(name):
     with (
-        pytest.raises(ValueError, match=r"Received: .*The names are \['float32', 'mixed_float16',"),
+        pytest.raises(ValueError, match=r"Received: .*for example \['float32', 'mixed_float16',"),
         precision.policy(name),
     ):
         pytest.fail("the block must not run")

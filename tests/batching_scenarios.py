@@ -90,6 +90,19 @@ def assert_close(ours, keras_own):
             np.testing.assert_allclose(mine[name], value, rtol=0, atol=1e-5, err_msg=name)
 
 
+def sampled():
+    """Return twice what a model predicts that draws numbers, and the state that it is left with."""
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((6,))
+    outputs = layers.Dense(2)(layers.Dropout(0.5, seed=1)(inputs, training=True))
+    model, x = keras.Model(inputs, outputs), data(37)[0]
+    if keras.distribution.distribution() is None:
+        found = [model.predict(x, batch_size=16, verbose=0) for _ in range(2)]
+    else:
+        found = [batching.predict(model, x, batch_size=16) for _ in range(2)]
+    return [*found, *[np.array(variable.value) for variable in model.non_trainable_variables]]
+
+
 def weights_survive_failures():
     model = build()
     x, y, _ = data(100)
@@ -118,9 +131,13 @@ def main():
             assert_close(measured(rows), expected)
             print(name, rows, "close", flush=True)
             keras.distribution.set_distribution(None)
+    expected = sampled()
     keras.distribution.set_distribution(DISTRIBUTIONS["data_parallel"]())
     weights_survive_failures()
     print("weights survive")
+    for found, one_device in zip(sampled(), expected, strict=True):
+        np.testing.assert_allclose(found, one_device, rtol=0, atol=1e-5)
+    print("state carried")
 
 
 if __name__ == "__main__":

@@ -17,11 +17,12 @@ from chapter18 import step_checks
 
 # From Keras 3.16 on, `fit` stacks the batches of a group itself; what does not stack comes in this.
 _Singles = getattr(data_adapter_utils, "PartialBatchList", None)
+KERAS_FUSES = _Singles is not None
 
 
 def make(model, k):
     """Return the scan over `k` training steps of a compiled `model`."""
-    return (_OwnScan if _Singles is None else _KerasScan)(model, k)
+    return (_KerasScan if KERAS_FUSES else _OwnScan)(model, k)
 
 
 class _KerasScan:

@@ -7,7 +7,8 @@ The k steps are one `jax.lax.scan`, so Python is asked once in k steps. Keras' o
 `steps_per_execution` on JAX calls the compiled step k times from Python up to 3.15; from 3.16 on it
 scans too, and fusing uses its scan. What fusing adds there: callbacks get the indices of batches
 that exist, `train_on_batch`, `evaluate` and `predict` stay single steps, a training step may return
-other containers than it got, and the model need not be compiled again.
+other containers than it got, and the model need not be compiled again. `KERAS_FUSES` says which of
+the two this Keras is.
 """
 
 import functools
@@ -18,6 +19,9 @@ import keras
 
 from chapter18 import scans, step_checks
 from chapter18.batch_indices import valid_indices, with_progress_bar
+from chapter18.scans import KERAS_FUSES
+
+__all__ = ["KERAS_FUSES", "Fused", "fuse"]
 
 
 def fuse(model, k):

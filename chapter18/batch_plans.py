@@ -21,7 +21,7 @@ class BatchPlan(NamedTuple):
     outcome: str
 
 
-def plan_batches(rows, batch_size, devices):
+def plan_batches(rows: int, batch_size: int, devices: int) -> BatchPlan:
     """Return the `BatchPlan` of `rows` in batches of `batch_size` rows over all `devices`.
 
     Raises ValueError when one of them is not a positive integer, or when the global batch size
@@ -62,7 +62,7 @@ def _outcome(remainder, devices):
     )
 
 
-def trim(*arrays, batch_size, devices=None):
+def trim(*arrays, batch_size: int, devices: int | None = None):
     """Return `arrays` without the last rows that would not split over the devices in `fit`.
 
     - `arrays`: NumPy or JAX arrays, or nests of them, `(samples, …)`, with equally many rows.
@@ -86,7 +86,7 @@ def trim(*arrays, batch_size, devices=None):
     return arrays if len(arrays) > 1 else arrays[0]
 
 
-def replicas():
+def replicas() -> int:
     """Return how many parts the current distribution splits a batch into; 1 without one.
 
     Raises RuntimeError in a run of several processes, where each has only rows of its own.
@@ -102,7 +102,7 @@ def replicas():
     return 1 if distribution is None else distribution.num_model_replicas
 
 
-def count_rows(arrays):
+def count_rows(arrays) -> int:
     """Return the common number of rows of a nest of arrays `(samples, …)`.
 
     Raises ValueError when they differ, or when a leaf is no array.

@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def evaluate(model, x, y=None, *, sample_weight=None, batch_size=32):
+def evaluate(model: keras.Model, x, y=None, *, sample_weight=None, batch_size: int = 32) -> dict:
     """Return `{name: value}` of the loss and metrics, as one device computes them with Keras.
 
     - `x`, `y`, `sample_weight`: arrays `(samples, …)` or nests of them, any number of rows.
@@ -53,7 +53,7 @@ def evaluate(model, x, y=None, *, sample_weight=None, batch_size=32):
     return {name: _plain(value) for name, value in logs.items()}
 
 
-def predict(model, x, *, batch_size=32):
+def predict(model: keras.Model, x, *, batch_size: int = 32):
     """Return predictions `(samples, …)` as NumPy, for any number of rows; a nest if the model does.
 
     Same arguments, same promises and refusals as `evaluate`; the model need not be compiled.
@@ -133,7 +133,7 @@ def _build(model, batch):
 
     Within a trace they could not be. The whole batch, because a model may want that many rows.
     """
-    x, y, sample_weight = (*batch, None, None)[:3]
+    x, y, sample_weight = (*_placed(batch), None, None)[:3]
     with keras.StatelessScope():
         y_pred = model(x)
     if len(batch) > 1:

@@ -56,7 +56,9 @@ class Ambiguity(NamedTuple):
     spread: float
 
 
-def combine(predictions, weights=None, kind="mean", *, power=None, classes=None):
+def combine(
+    predictions, weights=None, kind: str = "mean", *, power=None, classes=None
+) -> np.ndarray:
     """Combine members into one array `(samples, classes)`.
 
     `kind`: "mean", the weighted arithmetic mean; "geometric", the mean of log-probabilities;
@@ -85,8 +87,15 @@ def combine(predictions, weights=None, kind="mean", *, power=None, classes=None)
 
 
 def fit_weights(
-    predictions, y, method="convex", *, seed=0, evaluations=2000, tolerance=1e-6, classes=None
-):
+    predictions,
+    y,
+    method: str = "convex",
+    *,
+    seed: int = 0,
+    evaluations: int = 2000,
+    tolerance: float = 1e-6,
+    classes=None,
+) -> FittedWeights:
     """Learn the weights of the arithmetic mean that minimise log-loss on these rows.
 
     `method`: "convex" (the optimum, certified), "nelder-mead", "random" or "greedy".
@@ -129,7 +138,7 @@ def fit_weights(
     )
 
 
-def judge(fits, predictions, y, *, classes=None):
+def judge(fits, predictions, y, *, classes=None) -> pd.DataFrame:
     """Return a DataFrame of `log_loss` (nats) and `accuracy` on rows the weights have not seen.
 
     One line for each of `fits` (one `FittedWeights` or several), always below the uniform mean
@@ -154,7 +163,7 @@ def judge(fits, predictions, y, *, classes=None):
     )
 
 
-def diversity(predictions, y, *, classes=None):
+def diversity(predictions, y, *, classes=None) -> pd.DataFrame:
     """Return one line a pair of members: how alike are their mistakes?
 
     `error_correlation`: Pearson's, between the rows' right-or-wrong indicators (NaN for a member
@@ -179,7 +188,7 @@ def diversity(predictions, y, *, classes=None):
     return pd.DataFrame(lines, columns=columns)
 
 
-def ambiguity(predictions, y, weights=None, *, classes=None):
+def ambiguity(predictions, y, weights=None, *, classes=None) -> Ambiguity:
     """Return the `Ambiguity` of the weighted arithmetic mean: its error, its members', the spread.
 
     The three are computed apart, so that the identity between them can be checked.

@@ -11,11 +11,11 @@ ROW_TOLERANCE = 5e-3  # how far from 1 a bfloat16 softmax, the coarsest one, may
 class Members(NamedTuple):
     """Checked members: `names`, and `probabilities`, one `(samples, classes)` array for each."""
 
-    names: tuple
-    probabilities: tuple
+    names: tuple[str, ...]
+    probabilities: tuple[np.ndarray, ...]
 
 
-def check_members(predictions, *, classes=None):
+def check_members(predictions, *, classes=None) -> Members:
     """Return `Members` that can be combined, or raise ValueError saying which one cannot and why.
 
     `predictions`: a mapping from name to class probabilities `(samples, classes)`, or a sequence
@@ -34,7 +34,7 @@ def check_members(predictions, *, classes=None):
     return members
 
 
-def check_weights(weights, members):
+def check_weights(weights, members: Members) -> np.ndarray:
     """Return weights `(members,)` scaled to sum to 1, uniform when `weights` is None."""
     count = len(members.names)
     if weights is None:
@@ -54,7 +54,7 @@ def check_weights(weights, members):
     return weights / weights.sum()
 
 
-def check_labels(y, members):
+def check_labels(y, members: Members) -> np.ndarray:
     """Return labels `(samples,)` as integers that index the members' columns."""
     rows, columns = members.probabilities[0].shape
     labels = np.asarray(y)

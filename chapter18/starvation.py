@@ -32,7 +32,9 @@ class Starvation(NamedTuple):
         )
 
 
-def measure_starvation(model, pipeline, *, steps, rounds=2, clock=time.perf_counter):
+def measure_starvation(
+    model: keras.Model, pipeline, *, steps: int, rounds: int = 2, clock=time.perf_counter
+) -> Starvation:
     """Return the `Starvation` of training `model` from `pipeline`.
 
     - `pipeline`: what `fit` takes as its only data (a `PyDataset`, a Grain data set or loader, a

@@ -24,7 +24,7 @@ from chapter18.scans import KERAS_FUSES
 __all__ = ["KERAS_FUSES", "Fused", "fuse"]
 
 
-def fuse(model, k):
+def fuse(model: keras.Model, k: int) -> "Fused":
     """Make `model.fit` run `k` training steps in one compiled call; return a `Fused` to undo it.
 
     Weights, optimizer state and history are those of plain steps to the last bit, under a

@@ -349,7 +349,7 @@ def test_other_refusals_of_the_meter():
         batching.measure_starvation(small_model(compiled=False), Iterable(), steps=1)
     model = Unbuilt()
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match=r"Received: 'unbuilt', not built. Give it an Input"):
+    with pytest.raises(ValueError, match=r"Received: 'unbuilt', which is not built. Give it"):
         batching.measure_starvation(model, Iterable(), steps=1)
     for arguments, received in (
         ({"steps": 0}, "steps=0"),

@@ -115,6 +115,7 @@ def test_a_stream_of_unknown_length_gives_plain_results():
     for model, callbacks in ((plain, []), (fused, [recorder])):
         # Keras up to 3.15 warns that the stream has ended, later ones take it for the epoch's end.
         with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             model.fit(stream(), shuffle=False, verbose=0, callbacks=callbacks)
         said.append([str(warning.message) for warning in caught])
     assert said[0] == said[1]

@@ -10,6 +10,13 @@ from chapter18 import batching
 BATCH = 32
 
 
+class MonteCarloDropout(layers.Dropout):
+    """Drops in predictions too."""
+
+    def call(self, inputs, training=None):
+        return super().call(inputs, training=True)
+
+
 def data(rows):
     rng = np.random.default_rng(rows)
     x = rng.normal(size=(rows, 6)).astype("float32")
@@ -93,9 +100,8 @@ def assert_close(ours, keras_own):
 def sampled():
     """Return twice what a model predicts that draws numbers, and the state that it is left with."""
     keras.utils.set_random_seed(3)
-    inputs = keras.Input((6,))
-    outputs = layers.Dense(2)(layers.Dropout(0.5, seed=1)(inputs, training=True))
-    model, x = keras.Model(inputs, outputs), data(37)[0]
+    model = keras.Sequential([keras.Input((6,)), MonteCarloDropout(0.5, seed=1), layers.Dense(2)])
+    x = data(37)[0]
     if keras.distribution.distribution() is None:
         found = [model.predict(x, batch_size=16, verbose=0) for _ in range(2)]
     else:

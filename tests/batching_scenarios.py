@@ -13,7 +13,7 @@ BATCH = 32
 class MonteCarloDropout(layers.Dropout):
     """Drops in predictions too."""
 
-    def call(self, inputs, training=None):
+    def call(self, inputs):
         return super().call(inputs, training=True)
 
 

@@ -6,6 +6,8 @@ import jax
 import keras
 import numpy as np
 
+from chapter18 import checks
+
 
 class BatchPlan(NamedTuple):
     """How rows fall into batches. `per_replica` is in rows, `outcome` a sentence for a human."""
@@ -19,18 +21,21 @@ class BatchPlan(NamedTuple):
     outcome: str
 
 
-def plan_batches(rows, batch_size, devices):
+def plan_batches(rows: int, batch_size: int, devices: int) -> BatchPlan:
     """Return the `BatchPlan` of `rows` in batches of `batch_size` rows over all `devices`.
 
     Raises ValueError when one of them is not a positive integer, or when the global batch size
     does not divide by the number of devices, because then not even a full batch can be split.
     """
-    for name, value in (("rows", rows), ("batch_size", batch_size), ("devices", devices)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"Batches are planned with positive integers. Received: {name}={value!r}. "
-                "Pass the number of rows, the global batch size and the number of devices."
-            )
+    rows, batch_size, devices = (
+        checks.positive_integer(
+            value,
+            name,
+            rule="Batches are planned with positive integers.",
+            remedy="Pass the number of rows, the global batch size and the number of devices.",
+        )
+        for name, value in (("rows", rows), ("batch_size", batch_size), ("devices", devices))
+    )
     if batch_size % devices:
         below = batch_size // devices * devices
         nearest = f"{below} or {below + devices}" if below else f"{devices}"
@@ -57,7 +62,7 @@ def _outcome(remainder, devices):
     )
 
 
-def trim(*arrays, batch_size, devices=None):
+def trim(*arrays, batch_size: int, devices: int | None = None):
     """Return `arrays` without the last rows that would not split over the devices in `fit`.
 
     - `arrays`: NumPy or JAX arrays, or nests of them, `(samples, …)`, with equally many rows.
@@ -67,14 +72,13 @@ def trim(*arrays, batch_size, devices=None):
     At most `devices - 1` rows are left out, and one line says how many. One argument gives one
     result, several give a tuple. Raises ValueError as `plan_batches` does, and when no row is left.
     """
-    devices = replicas() if devices is None else devices
-    plan = plan_batches(count_rows(arrays), batch_size, devices)
-    left_out = plan.remainder % devices
+    plan = plan_batches(count_rows(arrays), batch_size, replicas() if devices is None else devices)
+    left_out = plan.remainder % plan.devices
     kept = plan.rows - left_out
     if not kept:
         raise ValueError(
             "fit needs at least one row for each device. "
-            f"Received: rows={plan.rows}, devices={devices}. Use fewer devices or more rows."
+            f"Received: rows={plan.rows}, devices={plan.devices}. Use fewer devices or more rows."
         )
     if left_out:
         print(f"trim: the last {left_out} of {plan.rows} rows left out of each epoch.")
@@ -82,7 +86,7 @@ def trim(*arrays, batch_size, devices=None):
     return arrays if len(arrays) > 1 else arrays[0]
 
 
-def replicas():
+def replicas() -> int:
     """Return how many parts the current distribution splits a batch into; 1 without one.
 
     Raises RuntimeError in a run of several processes, where each has only rows of its own.
@@ -98,7 +102,7 @@ def replicas():
     return 1 if distribution is None else distribution.num_model_replicas
 
 
-def count_rows(arrays):
+def count_rows(arrays) -> int:
     """Return the common number of rows of a nest of arrays `(samples, …)`.
 
     Raises ValueError when they differ, or when a leaf is no array.

@@ -12,6 +12,7 @@ import jax
 import keras
 import numpy as np
 
+from chapter18 import checks
 from chapter18.batch_plans import BatchPlan, count_rows, plan_batches, replicas, trim
 from chapter18.starvation import Starvation, measure_starvation
 
@@ -27,21 +28,19 @@ __all__ = [
 ]
 
 
-def evaluate(model, x, y=None, *, sample_weight=None, batch_size=32):
+def evaluate(model: keras.Model, x, y=None, *, sample_weight=None, batch_size: int = 32) -> dict:
     """Return `{name: value}` of the loss and metrics, as one device computes them with Keras.
 
     - `x`, `y`, `sample_weight`: arrays `(samples, …)` or nests of them, any number of rows.
     - `batch_size`: the global batch size.
 
-    A failure leaves the weights alone. Raises ValueError when the model is not compiled, the
-    numbers of rows differ or are 0, or the batch size does not divide by the devices; RuntimeError
-    in a run of several processes.
+    What layers keep (random states, the states of a stateful RNN) goes from batch to batch and
+    stays in the model, as Keras leaves it. A failure leaves that and the weights alone. Raises
+    TypeError when it is no Keras model; ValueError when it is not compiled, the numbers of rows
+    differ or are 0, or the batch size does not divide by the devices; RuntimeError in a run of
+    several processes.
     """
-    if not model.compiled:
-        raise ValueError(
-            "Evaluation needs a compiled model. "
-            f"Received: {model.name!r}, not compiled. Call model.compile(…) first."
-        )
+    checks.compiled(model, rule="Evaluation needs a compiled model.")
     batches = _batches((x, y, _weight_each_output(y, sample_weight)), batch_size)
     step = _compiled(_test_steps, model, batches[0], _test_step)
     weights = _values(model.trainable_variables)
@@ -49,21 +48,25 @@ def evaluate(model, x, y=None, *, sample_weight=None, batch_size=32):
     state = _values(model.non_trainable_variables), _values(model.metrics_variables)
     for batch in batches:
         logs, state = step(weights, state, _placed(batch))
-    variables = *model.non_trainable_variables, *model.metrics_variables
-    for variable, value in zip(variables, (*state[0], *state[1]), strict=True):
-        variable.assign(value)
+    _assign(model.non_trainable_variables, state[0])
+    _assign(model.metrics_variables, state[1])
     return {name: _plain(value) for name, value in logs.items()}
 
 
-def predict(model, x, *, batch_size=32):
+def predict(model: keras.Model, x, *, batch_size: int = 32):
     """Return predictions `(samples, …)` as NumPy, for any number of rows; a nest if the model does.
 
     Same arguments, same promises and refusals as `evaluate`; the model need not be compiled.
     """
+    checks.keras_model(model, rule="Predictions are a Keras model's.")
     batches = _batches((x,), batch_size)
     step = _compiled(_predict_steps, model, batches[0], _predict_step)
-    state = _values(model.trainable_variables), _values(model.non_trainable_variables)
-    outputs = [jax.tree.map(np.asarray, step(state, _placed(batch))) for batch in batches]
+    weights, state = _values(model.trainable_variables), _values(model.non_trainable_variables)
+    outputs = []
+    for batch in batches:
+        output, state = step((weights, state), _placed(batch))
+        outputs.append(jax.tree.map(np.asarray, output))
+    _assign(model.non_trainable_variables, state)
     return jax.tree.map(lambda *parts: np.concatenate(parts), *outputs)
 
 
@@ -122,15 +125,15 @@ def _test_step(model):
 
 
 def _predict_step(model):
-    return jax.jit(lambda state, batch: model.predict_step(state, batch)[0])
+    return jax.jit(lambda state, batch: model.predict_step(state, batch))
 
 
 def _build(model, batch):
     """Create the variables that a model and its compiled loss and metrics make at their first call.
 
-    Within a trace they could not be; one row is enough.
+    Within a trace they could not be. The whole batch, because a model may want that many rows.
     """
-    x, y, sample_weight = jax.tree.map(lambda array: array[:1], (*batch, None, None)[:3])
+    x, y, sample_weight = (*_placed(batch), None, None)[:3]
     with keras.StatelessScope():
         y_pred = model(x)
     if len(batch) > 1:
@@ -140,8 +143,7 @@ def _build(model, batch):
 
 def _batches(data, batch_size):
     """Cut a tuple of nests of arrays into a list of batches, the last one as short as it comes."""
-    rows = count_rows(data)
-    plan_batches(rows, batch_size, replicas())
+    rows, batch_size, *_ = plan_batches(count_rows(data), batch_size, replicas())
     data = jax.tree.map(np.asarray, data)
     return [
         jax.tree.map(lambda array, start=start: array[start : start + batch_size], data)
@@ -176,6 +178,11 @@ def _weight_each_output(y, sample_weight):
 
 def _values(variables):
     return [variable.value for variable in variables]
+
+
+def _assign(variables, values):
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
 
 
 def _plain(value):

@@ -5,17 +5,23 @@
 `y` holds the column of the true class of each row: integers `(samples,)`.
 """
 
-import zlib
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from chapter18 import means, simplex
+from chapter18 import checks, means, simplex
 from chapter18.members import check_labels, check_members, check_weights
+from chapter18.seen_rows import SeenRows
 
-METHODS = ("convex", "nelder-mead", "random", "greedy")
+# How to search, and which options of `fit_weights` the search takes.
+METHODS = {
+    "convex": (simplex.solve_convex, ["tolerance"]),
+    "nelder-mead": (simplex.nelder_mead, ["evaluations"]),
+    "random": (simplex.random_search, ["seed", "evaluations"]),
+    "greedy": (simplex.greedy_selection, ["evaluations"]),
+}
 
 
 class FittedWeights(NamedTuple):
@@ -23,11 +29,11 @@ class FittedWeights(NamedTuple):
 
     `weights`: `(members,)`, non-negative, summing to 1. `gap`: a proven bound on how much lower
     any other weights could bring `loss` (at most 1e-6 for the convex method). `evaluations`:
-    mixtures tried. `split`: a fingerprint of the rows, by which `judge` refuses to be shown them.
+    mixtures tried. `fitted_on`: the rows of the split, by which `judge` knows them again.
     """
 
     method: str
-    names: tuple
+    names: tuple[str, ...]
     weights: np.ndarray
     loss: float
     uniform_loss: float
@@ -35,7 +41,7 @@ class FittedWeights(NamedTuple):
     best_member_loss: float
     gap: float
     evaluations: int
-    split: int
+    fitted_on: SeenRows
 
 
 class Ambiguity(NamedTuple):
@@ -50,12 +56,14 @@ class Ambiguity(NamedTuple):
     spread: float
 
 
-def combine(predictions, weights=None, kind="mean", *, power=None, classes=None):
+def combine(
+    predictions, weights=None, kind: str = "mean", *, power=None, classes=None
+) -> np.ndarray:
     """Combine members into one array `(samples, classes)`.
 
     `kind`: "mean", the weighted arithmetic mean; "geometric", the mean of log-probabilities;
     "power", the mean of the probabilities' `power`-th powers (default 2), rooted; "rank", each
-    column's values replaced by their rank among the rows, scaled to (0, 1), then averaged. The
+    column's values replaced by their rank among the rows, scaled to (0, 1], then averaged. The
     first three return rows that sum to 1; ranks are scores for ordering rows, not probabilities.
 
     `weights`: `(members,)`, non-negative, scaled here to sum to 1; uniform when None.
@@ -64,7 +72,10 @@ def combine(predictions, weights=None, kind="mean", *, power=None, classes=None)
     members = check_members(predictions, classes=classes)
     shares = check_weights(weights, members)
     if kind not in means.KINDS:
-        raise ValueError(f"`kind` must be one of {sorted(means.KINDS)}. Received: kind={kind!r}.")
+        raise ValueError(
+            f"`kind` must be one of {sorted(means.KINDS)}. Received: kind={kind!r}. "
+            'Leave it out for the arithmetic mean, kind="mean".'
+        )
     if kind == "power":
         return means.power(members.probabilities, shares, means.check_power(power))
     if power is not None:
@@ -76,8 +87,15 @@ def combine(predictions, weights=None, kind="mean", *, power=None, classes=None)
 
 
 def fit_weights(
-    predictions, y, method="convex", *, seed=0, evaluations=2000, tolerance=1e-6, classes=None
-):
+    predictions,
+    y,
+    method: str = "convex",
+    *,
+    seed: int = 0,
+    evaluations: int = 2000,
+    tolerance: float = 1e-6,
+    classes=None,
+) -> FittedWeights:
     """Learn the weights of the arithmetic mean that minimise log-loss on these rows.
 
     `method`: "convex" (the optimum, certified), "nelder-mead", "random" or "greedy".
@@ -89,17 +107,22 @@ def fit_weights(
     RuntimeError when the convex solver cannot certify its answer.
     """
     if method not in METHODS:
-        raise ValueError(f"`method` must be one of {list(METHODS)}. Received: method={method!r}.")
-    if evaluations < 1:
-        raise ValueError(f"`evaluations` must be at least 1. Received: {evaluations}.")
+        raise ValueError(
+            f"`method` must be one of {list(METHODS)}. Received: method={method!r}. "
+            "Leave it out for the convex one, whose answer is certified."
+        )
+    evaluations = checks.positive_integer(
+        evaluations,
+        "evaluations",
+        rule="`evaluations` must be at least 1: mixtures are tried one by one.",
+        remedy="Pass a whole number, for example evaluations=2000.",
+    )
     members = check_members(predictions, classes=classes)
-    true_class = _true_class(members, y)
-    found = {
-        "convex": lambda: simplex.solve_convex(true_class, tolerance=tolerance),
-        "nelder-mead": lambda: simplex.nelder_mead(true_class, evaluations=evaluations),
-        "random": lambda: simplex.random_search(true_class, seed=seed, evaluations=evaluations),
-        "greedy": lambda: simplex.greedy_selection(true_class, evaluations=evaluations),
-    }[method]()
+    labels = check_labels(y, members)
+    true_class = _true_class(members, labels)
+    solve, wanted = METHODS[method]
+    options = {"tolerance": tolerance, "seed": seed, "evaluations": evaluations}
+    found = solve(true_class, **{name: options[name] for name in wanted})
     alone = -np.log(true_class).mean(axis=1)
     return FittedWeights(
         method=method,
@@ -111,32 +134,36 @@ def fit_weights(
         best_member_loss=float(alone.min()),
         gap=simplex.optimality_gap(true_class, found.weights),
         evaluations=found.evaluations,
-        split=_fingerprint(true_class),
+        fitted_on=SeenRows(members.probabilities, labels),
     )
 
 
-def judge(fits, predictions, y, *, classes=None):
+def judge(fits, predictions, y, *, classes=None) -> pd.DataFrame:
     """Return a DataFrame of `log_loss` (nats) and `accuracy` on rows the weights have not seen.
 
     One line for each of `fits` (one `FittedWeights` or several), always below the uniform mean
-    and the member that was best where the weights were fitted. Raises ValueError when shown the
-    very rows of the fit, other members than those of the fit, or fits of several splits.
+    and the member that was best where the weights were fitted. Raises ValueError when shown rows
+    of the fit, in any order and beside others, if they are more than chance explains (see
+    `seen_rows`; one row in a hundred is forgiven); for other members than those of the fit, or
+    fits of several splits.
     """
     fits = [fits] if isinstance(fits, FittedWeights) else list(fits)
     members = check_members(predictions, classes=classes)
-    true_class = _true_class(members, y)
-    _check_unseen(fits, members, true_class)
+    labels = check_labels(y, members)
+    true_class = _true_class(members, labels)
+    _check_comparable(fits, members)
+    _check_unseen(fits[0].fitted_on, SeenRows(members.probabilities, labels))
     best = fits[0].best_member
     lines = [("uniform mean", None), (f"best member: {best}", np.equal(members.names, best))]
     lines += [(fit.method, fit.weights) for fit in fits]
     return pd.DataFrame(
-        [_scores(members, weights, true_class, y) for _, weights in lines],
+        [_scores(members, weights, true_class, labels) for _, weights in lines],
         index=[name for name, _ in lines],
         columns=["log_loss", "accuracy"],
     )
 
 
-def diversity(predictions, y, *, classes=None):
+def diversity(predictions, y, *, classes=None) -> pd.DataFrame:
     """Return one line a pair of members: how alike are their mistakes?
 
     `error_correlation`: Pearson's, between the rows' right-or-wrong indicators (NaN for a member
@@ -161,7 +188,7 @@ def diversity(predictions, y, *, classes=None):
     return pd.DataFrame(lines, columns=columns)
 
 
-def ambiguity(predictions, y, weights=None, *, classes=None):
+def ambiguity(predictions, y, weights=None, *, classes=None) -> Ambiguity:
     """Return the `Ambiguity` of the weighted arithmetic mean: its error, its members', the spread.
 
     The three are computed apart, so that the identity between them can be checked.
@@ -181,40 +208,47 @@ def ambiguity(predictions, y, weights=None, *, classes=None):
     )
 
 
-def _true_class(members, y):
-    labels = check_labels(y, members)
+def _true_class(members, labels):
     rows = np.arange(len(labels))
     columns = [array[rows, labels] for array in members.probabilities]
     return means.raised(np.stack(columns))
 
 
-def _fingerprint(true_class):
-    return zlib.crc32(true_class.tobytes())
-
-
-def _check_unseen(fits, members, true_class):
-    if len({fit.split for fit in fits}) != 1:
+def _check_comparable(fits, members):
+    if not fits:
+        raise ValueError(
+            "`judge` wants weights to judge. Received: no fits. Pass what `fit_weights` returned."
+        )
+    others = sum(fit.fitted_on != fits[0].fitted_on for fit in fits)
+    if others:
         raise ValueError(
             "`judge` compares weights fitted on one and the same split. "
-            f"Received: {len(fits)} fits of {len({fit.split for fit in fits})} splits."
+            f"Received: {len(fits)} fits, {others} of them fitted on other rows than the first. "
+            "Judge the fits of each split by themselves."
         )
     for fit in fits:
         if fit.names != members.names:
             raise ValueError(
                 "Weights belong to the members they were fitted for, in the same order. "
-                f"Received: members {list(members.names)}, weights for {list(fit.names)}."
+                f"Received: members {list(members.names)}, weights for {list(fit.names)}. "
+                "Pass the predictions of those members, in that order."
             )
-    if fits[0].split == _fingerprint(true_class):
+
+
+def _check_unseen(fitted_on, shown):
+    overlap = fitted_on.overlap(shown)
+    if overlap:
         raise ValueError(
             "Weights are judged on rows they were not fitted on. "
-            "Received: the very rows of the fit. Keep another split for judging."
+            f"Received: {len(shown)} rows, {overlap} of which are rows of the fit. "
+            "Keep another split for judging."
         )
 
 
-def _scores(members, weights, true_class, y):
+def _scores(members, weights, true_class, labels):
     shares = check_weights(weights, members)
     chosen = means.arithmetic(members.probabilities, shares).argmax(axis=1)
-    return simplex.log_loss(true_class, shares), float(np.mean(chosen == np.asarray(y)))
+    return simplex.log_loss(true_class, shares), float(np.mean(chosen == labels))
 
 
 def _correlation(a, b):

@@ -11,11 +11,11 @@ ROW_TOLERANCE = 5e-3  # how far from 1 a bfloat16 softmax, the coarsest one, may
 class Members(NamedTuple):
     """Checked members: `names`, and `probabilities`, one `(samples, classes)` array for each."""
 
-    names: tuple
-    probabilities: tuple
+    names: tuple[str, ...]
+    probabilities: tuple[np.ndarray, ...]
 
 
-def check_members(predictions, *, classes=None):
+def check_members(predictions, *, classes=None) -> Members:
     """Return `Members` that can be combined, or raise ValueError saying which one cannot and why.
 
     `predictions`: a mapping from name to class probabilities `(samples, classes)`, or a sequence
@@ -34,7 +34,7 @@ def check_members(predictions, *, classes=None):
     return members
 
 
-def check_weights(weights, members):
+def check_weights(weights, members: Members) -> np.ndarray:
     """Return weights `(members,)` scaled to sum to 1, uniform when `weights` is None."""
     count = len(members.names)
     if weights is None:
@@ -43,7 +43,8 @@ def check_weights(weights, members):
     if weights.shape != (count,):
         raise ValueError(
             f"`weights` must hold one number for each of the {count} members "
-            f"{list(members.names)}. Received: shape {weights.shape}."
+            f"{list(members.names)}. Received: shape {weights.shape}. "
+            "Give a weight to each, in this order, or leave `weights` out."
         )
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError(
@@ -53,7 +54,7 @@ def check_weights(weights, members):
     return weights / weights.sum()
 
 
-def check_labels(y, members):
+def check_labels(y, members: Members) -> np.ndarray:
     """Return labels `(samples,)` as integers that index the members' columns."""
     rows, columns = members.probabilities[0].shape
     labels = np.asarray(y)
@@ -61,21 +62,47 @@ def check_labels(y, members):
         raise ValueError(
             f"`y` must hold {rows} integers, the column of each row's true class. "
             f"Received: shape {labels.shape}, dtype {labels.dtype}. "
-            "One-hot labels become integers with `y.argmax(axis=1)`."
+            f"{_label_advice(labels, rows, columns)}"
         )
     if labels.min() < 0 or labels.max() >= columns:
         raise ValueError(
             f"`y` must lie between 0 and {columns - 1}, the last of {columns} columns. "
-            f"Received: labels from {labels.min()} to {labels.max()}."
+            f"Received: labels from {labels.min()} to {labels.max()}. "
+            "Columns are counted from 0; with other labels, look each up among the classes: "
+            "`[classes.index(label) for label in y]`."
         )
     return labels
+
+
+def _label_advice(labels, rows, columns):
+    """How to turn `labels` of another form into the columns of the true classes."""
+    if labels.shape[:1] != (rows,):
+        return "Pass the labels of the very rows that the members predicted, one a row."
+    if labels.shape == (rows, columns) and labels.dtype.kind in "buif":
+        return "One-hot labels become integers with `y.argmax(axis=1)`."
+    if labels.ndim > 2 or labels.shape[1:] not in ((), (1,)):
+        return "Give one label a row."
+    flat = "y" if labels.ndim == 1 else "y[:, 0]"
+    if labels.dtype.kind in "OSUT":
+        return (
+            "Text becomes integers by its place in the class list that the columns follow: "
+            f"`[classes.index(label) for label in {flat}]`."
+        )
+    if labels.dtype.kind in "iu":
+        return f"Drop the last axis with `{flat}`."
+    if labels.dtype.kind == "b" or (labels.dtype.kind == "f" and not np.any(labels % 1)):
+        return f"Make them integers with `{flat}.astype(int)`."
+    return "These are no classes: pass the column of the true class, not a score or a target."
 
 
 def _named(predictions):
     if not isinstance(predictions, Mapping):
         predictions = {f"member {i}": array for i, array in enumerate(predictions)}
     if not predictions:
-        raise ValueError("An ensemble needs at least one member. Received: no predictions.")
+        raise ValueError(
+            "An ensemble needs at least one member. Received: no predictions. "
+            "Pass class probabilities by name, such as {'net': model.predict(x)}."
+        )
     arrays = (np.asarray(array) for array in predictions.values())
     return Members(
         tuple(predictions),
@@ -131,14 +158,15 @@ def _check_classes(members, classes):
     if set(classes) != set(members.names):
         raise ValueError(
             "`classes` must give one class list for each member. "
-            f"Received: lists for {list(classes)}, members {list(members.names)}."
+            f"Received: lists for {list(classes)}, members {list(members.names)}. "
+            "Give each member's own `classes_`, or leave `classes` out."
         )
     first_name, columns = members.names[0], members.probabilities[0].shape[1]
     first = np.asarray(classes[first_name]).tolist()
     if len(first) != columns:
         raise ValueError(
             f"A class list must name every column. Received: {len(first)} classes for the "
-            f"{columns} columns of {first_name!r}."
+            f"{columns} columns of {first_name!r}. Pass the classes in the order of the columns."
         )
     for name in members.names:
         own = np.asarray(classes[name]).tolist()

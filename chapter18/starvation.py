@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
+from chapter18 import checks
+
 
 class Starvation(NamedTuple):
     """Seconds of `steps` training steps fed by the pipeline, and by one batch repeated.
@@ -30,7 +32,9 @@ class Starvation(NamedTuple):
         )
 
 
-def measure_starvation(model, pipeline, *, steps, rounds=2, clock=time.perf_counter):
+def measure_starvation(
+    model: keras.Model, pipeline, *, steps: int, rounds: int = 2, clock=time.perf_counter
+) -> Starvation:
     """Return the `Starvation` of training `model` from `pipeline`.
 
     - `pipeline`: what `fit` takes as its only data (a `PyDataset`, a Grain data set or loader, a
@@ -44,11 +48,18 @@ def measure_starvation(model, pipeline, *, steps, rounds=2, clock=time.perf_coun
     compute. Weights, optimizer state and `model.history` are put back, whatever happens, for which
     a second copy of them is held meanwhile. The pipeline itself has been read.
 
-    Raises ValueError when the model is not compiled or not built, when `steps` or `rounds` is not a
-    positive integer, or when the pipeline is an array, can be read only once or ends too early.
+    Raises TypeError when it is no Keras model; ValueError when it is not compiled or built, when
+    `steps` or `rounds` is not a positive integer, or when the pipeline is an array or a nest of
+    arrays, can be read only once or ends too early.
     """
-    _check_model(model)
-    _check_numbers(steps=steps, rounds=rounds)
+    checks.compiled(model, rule="The meter trains a compiled model.")
+    checks.built(model, rule="The meter keeps a copy of the weights, so the model must have them.")
+    steps, rounds = (
+        checks.positive_integer(
+            value, name, rule="Steps and rounds are positive integers.", remedy="Pass 1 or more."
+        )
+        for name, value in (("steps", steps), ("rounds", rounds))
+    )
     _check_pipeline(pipeline)
     batch = _first_batch(pipeline)
     fed, repeated = [], []
@@ -116,28 +127,6 @@ def _state_kept(model):
             variable.assign(value)
         model.reset_metrics()
         model.history = history
-
-
-def _check_model(model):
-    if not model.compiled:
-        raise ValueError(
-            "The meter trains a compiled model. "
-            f"Received: {model.name!r}, not compiled. Call model.compile(…) first."
-        )
-    if not model.built:
-        raise ValueError(
-            "The meter keeps a copy of the weights, so the model must have them. "
-            f"Received: {model.name!r}, not built. Give it an Input, or call it on a batch first."
-        )
-
-
-def _check_numbers(**numbers):
-    for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                "Steps and rounds are positive integers. "
-                f"Received: {name}={value!r}. Pass 1 or more."
-            )
 
 
 def _check_pipeline(pipeline):

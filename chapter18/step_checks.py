@@ -1,12 +1,13 @@
 """What fused steps ask of a model, of k and of a training step, refused by name otherwise."""
 
-import operator
-
 import jax
 import keras
 
+from chapter18 import checks
+
 
 def check_unchanged(state, new_state):
+    """Raise TypeError where a training step gives another shape or dtype back than it got."""
     old, new = jax.tree.leaves(state), jax.tree.leaves(new_state)
     for before, after in zip(old, new, strict=True):
         if (before.shape, before.dtype) != (after.shape, after.dtype):
@@ -19,35 +20,18 @@ def check_unchanged(state, new_state):
 
 def count(k):
     """Return `k` as an int, also from NumPy's integers; raise ValueError unless it is positive."""
-    try:
-        number = 0 if isinstance(k, bool) else operator.index(k)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise ValueError(
-            f"The number of steps to fuse must be a positive integer. Received: k={k!r}. "
-            "Pass 1 or more, for example steps.fuse(model, 32)."
-        )
-    return number
+    return checks.positive_integer(
+        k,
+        "k",
+        rule="The number of steps to fuse must be a positive integer.",
+        remedy="Pass 1 or more, for example steps.fuse(model, 32).",
+    )
 
 
 def check_model(model):
-    if keras.config.backend() != "jax":
-        raise RuntimeError(
-            "Steps are fused on the JAX backend. "
-            f"Received: Keras on {keras.config.backend()}. "
-            "Set KERAS_BACKEND=jax before Keras is imported."
-        )
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            "Steps are fused on a compiled Keras model. "
-            f"Received: {type(model).__name__}. Pass the keras.Model that you call fit on."
-        )
-    if not model.compiled:
-        raise ValueError(
-            "Steps are fused on a compiled model. "
-            f"Received: {model.name!r}, not compiled. Call model.compile(…) first."
-        )
+    """Raise unless `model` is compiled by XLA, on JAX, and trained by Keras' own loop."""
+    checks.on_jax(rule="Steps are fused on the JAX backend.")
+    checks.compiled(model, rule="Steps are fused on a compiled Keras model.")
     if model.run_eagerly or not model.jit_compile:
         raise ValueError(
             "Fused steps are compiled by XLA. "
@@ -64,6 +48,7 @@ def check_model(model):
 
 
 def check_steps_per_epoch(steps_per_epoch, k):
+    """Raise ValueError unless an epoch, where its steps are given, has whole groups of `k`."""
     if steps_per_epoch is None or steps_per_epoch % k == 0:
         return
     divisor = max(n for n in range(1, k + 1) if steps_per_epoch % n == 0)

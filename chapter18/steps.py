@@ -3,33 +3,37 @@
     with steps.fuse(model, 32):
         model.fit(x, y, batch_size=16)
 
-Keras' own `steps_per_execution` on JAX calls the compiled step k times from Python. Here the k
-steps are one `jax.lax.scan`, so Python is asked once in k steps.
+The k steps are one `jax.lax.scan`, so Python is asked once in k steps. Keras' own
+`steps_per_execution` on JAX calls the compiled step k times from Python up to 3.15; from 3.16 on it
+scans too, and fusing uses its scan. What fusing adds there: callbacks get the indices of batches
+that exist, `train_on_batch`, `evaluate` and `predict` stay single steps, a training step may return
+other containers than it got, and the model need not be compiled again. `KERAS_FUSES` says which of
+the two this Keras is.
 """
 
 import functools
 import inspect
-import itertools
 import warnings
 
-import jax
-import jax.numpy as jnp
 import keras
-import numpy as np
 
-from chapter18 import step_checks
+from chapter18 import scans, step_checks
 from chapter18.batch_indices import valid_indices, with_progress_bar
+from chapter18.scans import KERAS_FUSES
+
+__all__ = ["KERAS_FUSES", "Fused", "fuse"]
 
 
-def fuse(model, k):
+def fuse(model: keras.Model, k: int) -> "Fused":
     """Make `model.fit` run `k` training steps in one compiled call; return a `Fused` to undo it.
 
     Weights, optimizer state and history are those of plain steps to the last bit, under a
     distribution too. Groups of fewer than `k` batches, or of batches that differ in shape, run as
     single steps. As with `steps_per_execution`, batch callbacks are called once a group, with the
-    indices of its first and last batch. `k` batches are in memory at once. `evaluate`, `predict`
-    and `train_on_batch` stay what they were. Fusing again replaces `k`; `compile` ends fusing, as
-    it ends every compiled step, and the next `fit` warns of it.
+    indices of its first and last batch. `k` batches are in memory at once, from Keras 3.16 on with
+    the next `k` on an accelerator. `evaluate`, `predict` and `train_on_batch` stay what they were.
+    Fusing again replaces `k`; `compile` ends fusing, as it ends every compiled step, and the next
+    `fit` warns of it.
 
     Raises ValueError when `k` is not a positive integer, or when the model is not compiled, runs
     eagerly or without XLA, or brings its own `fit` or `make_train_function`; TypeError when it is
@@ -51,7 +55,7 @@ class Fused:
         self.model, self.k = model, k
         self._plain_fit = model.fit
         self.drawn = 0
-        self._single = self._many = None
+        self.scan, self._fitting = scans.make(model, k), False
 
         @functools.wraps(self._plain_fit)
         def fit(*args, **kwargs):
@@ -90,30 +94,22 @@ class Fused:
         before = self.model.steps_per_execution
         call.arguments["callbacks"] = [_EpochStart(self, before), *callbacks]
         with valid_indices(callbacks, lambda: self.drawn):
-            self.model.steps_per_execution = self.k
+            self.model.steps_per_execution, self._fitting = self.k, True
             try:
                 return self._plain_fit(*call.args, **call.kwargs)
             finally:
-                self.model.steps_per_execution = before
+                self.model.steps_per_execution, self._fitting = before, False
 
     def _run_group(self, state, iterator):
         """Train on up to `k` batches; what `fit` calls in place of Keras' own training step."""
-        batches = list(itertools.islice(iterator, self.k))
-        if not batches:
-            raise StopIteration
-        if self._single is None:
-            self._compile(state)
-        self.drawn += len(batches)
-        if len(batches) == self.k > 1 and _alike(batches):
-            try:
-                return self._many(state, _stack(batches))
-            except TypeError:
-                # Keras has taken the values out of the variables; untouched, they can go back.
-                self._put_back(state)
-                raise
-        for batch in batches:
-            logs, state = self._single(state, batch)
-        return logs, state
+        group, count = self.scan.draw(iterator, stacked=self._fitting)
+        self.drawn += count
+        try:
+            return self.scan.run(state, group)
+        except TypeError:
+            # Keras has taken the values out of the variables; untouched, they can go back.
+            self._put_back(state)
+            raise
 
     def _put_back(self, state):
         model = self.model
@@ -127,26 +123,6 @@ class Fused:
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)
 
-    def _compile(self, state):
-        """Jit the model's step and the scan over it, in the shardings that `state` has."""
-        step = self.model.train_step
-        options = {"donate_argnums": 0}
-        if keras.distribution.distribution() is not None:
-            options["out_shardings"] = (None, jax.tree.map(lambda leaf: leaf.sharding, state))
-
-        def scan_step(state, batch):
-            logs, new_state = step(state, batch)
-            step_checks.check_unchanged(state, new_state)
-            # A scan wants the very containers back; a user's own step may swap list for tuple.
-            return jax.tree.unflatten(jax.tree.structure(state), jax.tree.leaves(new_state)), logs
-
-        def many(state, batches):
-            state, logs = jax.lax.scan(scan_step, state, batches)
-            return jax.tree.map(lambda values: values[-1], logs), state
-
-        self._single = jax.jit(step, **options)
-        self._many = jax.jit(many, **options)
-
 
 class _EpochStart(keras.callbacks.Callback):
     """Starts the count of batches anew; hands `steps_per_execution` back once `fit` has read it."""
@@ -156,31 +132,9 @@ class _EpochStart(keras.callbacks.Callback):
         self.fused, self.steps_per_execution = fused, steps_per_execution
 
     def on_train_begin(self, *_):
+        self.fused.scan.prepare()
         # Validation inside `fit` reads it too, and is not fused.
         self.fused.model.steps_per_execution = self.steps_per_execution
 
     def on_epoch_begin(self, *_):
         self.fused.drawn = 0
-
-
-def _alike(batches):
-    """Whether all batches have the same structure, shapes and dtypes, so that they stack."""
-    first = _form(batches[0])
-    return all(_form(batch) == first for batch in batches[1:])
-
-
-def _form(batch):
-    leaves, structure = jax.tree.flatten(batch)
-    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
-
-
-def _stack(batches):
-    """Stack batches along a new first axis `(k, rows, …)`, where their arrays already are."""
-    if all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(batches[0])):
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *batches)
-    return _stack_on_devices(*batches)
-
-
-@jax.jit
-def _stack_on_devices(*batches):
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *batches)

@@ -10,6 +10,13 @@ from chapter18 import batching
 BATCH = 32
 
 
+class MonteCarloDropout(layers.Dropout):
+    """Drops in predictions too."""
+
+    def call(self, inputs):
+        return super().call(inputs, training=True)
+
+
 def data(rows):
     rng = np.random.default_rng(rows)
     x = rng.normal(size=(rows, 6)).astype("float32")
@@ -90,6 +97,18 @@ def assert_close(ours, keras_own):
             np.testing.assert_allclose(mine[name], value, rtol=0, atol=1e-5, err_msg=name)
 
 
+def sampled():
+    """Return twice what a model predicts that draws numbers, and the state that it is left with."""
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential([keras.Input((6,)), MonteCarloDropout(0.5, seed=1), layers.Dense(2)])
+    x = data(37)[0]
+    if keras.distribution.distribution() is None:
+        found = [model.predict(x, batch_size=16, verbose=0) for _ in range(2)]
+    else:
+        found = [batching.predict(model, x, batch_size=16) for _ in range(2)]
+    return [*found, *[np.array(variable.value) for variable in model.non_trainable_variables]]
+
+
 def weights_survive_failures():
     model = build()
     x, y, _ = data(100)
@@ -118,9 +137,13 @@ def main():
             assert_close(measured(rows), expected)
             print(name, rows, "close", flush=True)
             keras.distribution.set_distribution(None)
+    expected = sampled()
     keras.distribution.set_distribution(DISTRIBUTIONS["data_parallel"]())
     weights_survive_failures()
     print("weights survive")
+    for found, one_device in zip(sampled(), expected, strict=True):
+        np.testing.assert_allclose(found, one_device, rtol=0, atol=1e-5)
+    print("state carried")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import jax
 import keras
 import numpy as np
 import pytest
+from batching_scenarios import MonteCarloDropout
 from child import run_child
 from keras import layers
 
@@ -37,7 +38,7 @@ def assert_same(first, second):
 def test_eight_devices_agree_with_one_and_failures_leave_the_weights_alone():
     out = run_child("batching_scenarios.py", timeout=600)
     cases = [f"{d}_parallel {rows} close" for rows in (100, 3) for d in ("data", "model")]
-    assert out.split("\n")[:-1] == [*cases, "weights survive"]
+    assert out.split("\n")[:-1] == [*cases, "weights survive", "state carried"]
 
 
 @pytest.mark.parametrize("rows", [1, 15, 16, 17, 100])
@@ -50,6 +51,12 @@ def test_a_plan_agrees_with_cutting_the_rows_one_by_one(rows, devices):
     assert plan.per_replica * devices == 16
     splits = all(length % devices == 0 for length in batches)
     assert ("does not split" in plan.outcome) is not splits
+
+
+def test_a_plan_takes_and_gives_back_any_kind_of_integer():
+    plan = batching.plan_batches(np.int64(99), np.uint8(32), np.int32(8))
+    assert plan == batching.plan_batches(99, 32, 8)
+    assert {type(value) for value in plan[:-1]} == {int}
 
 
 def test_outcomes_say_what_will_happen():
@@ -143,6 +150,101 @@ def test_an_unbuilt_model_is_built_and_an_uncompiled_one_predicts():
     model.compile("sgd", "mse")
     loss = batching.evaluate(model, x, y)["loss"]
     assert loss == pytest.approx(np.mean((np.asarray(model(x)) - y) ** 2), rel=1e-6)
+
+
+def sampling():
+    """A dropout that stays on draws numbers in every batch."""
+    keras.utils.set_random_seed(5)
+    return keras.Sequential(
+        [keras.Input((3,)), MonteCarloDropout(0.5, seed=1), layers.Dense(2), layers.Dropout(0.5)]
+    )
+
+
+def stateful():
+    """A recurrent model for batches of 4 rows and no other number, whose state lives on."""
+    keras.utils.set_random_seed(5)
+    return keras.Sequential(
+        [keras.Input(batch_shape=(4, 3, 1)), layers.LSTM(3, stateful=True), layers.Dense(2)]
+    )
+
+
+def test_repeated_predictions_of_monte_carlo_dropout_spread():
+    x = np.tile(data(1)[0], (8, 1))
+    model = sampling()
+    found = [batching.predict(model, x, batch_size=4) for _ in range(3)]
+    assert np.std(found, axis=0).max() > 0.01
+    assert np.abs(found[0][:4] - found[0][4:]).max() > 0.01
+
+
+@pytest.mark.parametrize("build", [sampling, stateful])
+def test_what_layers_keep_is_carried_and_left_as_keras_leaves_it(build):
+    ours, keras_own = build(), build()
+    for model in (ours, keras_own):
+        model.compile("sgd", "mse", metrics=["mae"])
+    x, y = data(12)
+    x = x.reshape(12, 3, 1) if build is stateful else x
+    options = {"batch_size": 4, "epochs": 2, "shuffle": False, "verbose": 0}
+    validation = batching.Validation(x, y, batch_size=4)
+    history = ours.fit(x, y, callbacks=[validation], **options).history
+    for name, values in keras_own.fit(x, y, validation_data=(x, y), **options).history.items():
+        np.testing.assert_allclose(history[name], values, rtol=1e-6)
+    for _ in range(2):
+        found = batching.predict(ours, x, batch_size=4)
+        np.testing.assert_allclose(found, keras_own.predict(x, batch_size=4, verbose=0), rtol=1e-6)
+        assert batching.evaluate(ours, x, y, batch_size=4) == pytest.approx(
+            keras_own.evaluate(x, y, batch_size=4, verbose=0, return_dict=True), rel=1e-6
+        )
+    for kept, expected in zip(ours.variables, keras_own.variables, strict=True):
+        np.testing.assert_allclose(kept.value, expected.value, rtol=1e-6)
+
+
+def test_a_failure_in_the_last_batch_leaves_the_state_of_layers_alone():
+    model = stateful()
+    model.compile("sgd", "mse")
+    x, y = data(8)
+    x = x.reshape(8, 3, 1)
+    batching.predict(model, x, batch_size=4)
+    before = state(model)
+    for call in (
+        lambda: batching.predict(model, x[:7], batch_size=4),
+        lambda: batching.evaluate(model, x[:7], y[:7], batch_size=4),
+    ):
+        with pytest.raises(Exception, match=r"shape|batch"):
+            call()
+        assert_same(state(model), before)
+
+
+def test_nests_are_cut_like_arrays():
+    inputs = {"a": keras.Input((3,), name="a"), "b": keras.Input((3,), name="b")}
+    hidden = layers.Concatenate()([inputs["a"], inputs["b"]])
+    outputs = [layers.Dense(2, name="first")(hidden), layers.Dense(1, name="second")(hidden)]
+    model = keras.Model(inputs, outputs)
+    model.compile("sgd", ["mse", "mae"])
+    x, y = data(11)
+    nest, labels = {"b": -x, "a": x}, [y, y[:, :1]]
+    fewer, of_them = batching.trim(nest, labels, batch_size=np.int32(8), devices=np.int64(2))
+    assert [len(leaf) for leaf in (*fewer.values(), *of_them)] == [10] * 4
+    ours = batching.evaluate(model, nest, labels, batch_size=np.int64(4), sample_weight=y[:, 0])
+    own = model.evaluate(
+        nest, labels, batch_size=4, sample_weight=y[:, 0], verbose=0, return_dict=True
+    )
+    assert ours == pytest.approx(own, rel=1e-6)
+    for mine, theirs in zip(
+        batching.predict(model, nest, batch_size=4), model.predict(nest, verbose=0), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+
+    class Nests(keras.utils.PyDataset):
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return nest, labels
+
+    found = batching.measure_starvation(model, Nests(), steps=np.int64(2), rounds=np.int8(1))
+    assert found.steps == 2
+    with pytest.raises(ValueError, match=r"arrays in memory.*Received: dict. Pass a PyDataset"):
+        batching.measure_starvation(model, nest, steps=1)
 
 
 def test_compiling_again_changes_what_is_evaluated():
@@ -254,7 +356,7 @@ def test_other_refusals_of_the_meter():
         batching.measure_starvation(small_model(compiled=False), Iterable(), steps=1)
     model = Unbuilt()
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match=r"Received: 'unbuilt', not built. Give it an Input"):
+    with pytest.raises(ValueError, match=r"Received: 'unbuilt', which is not built. Give it"):
         batching.measure_starvation(model, Iterable(), steps=1)
     for arguments, received in (
         ({"steps": 0}, "steps=0"),

@@ -302,9 +302,82 @@ def test_judge_names_the_member_that_was_best_where_weights_were_fitted(fit_spli
     assert "best member: m0" in judge(fit_weights(*fit_split), swapped, y).index
 
 
-def test_judge_refuses_the_rows_of_the_fit(fit_split):
-    with pytest.raises(ValueError, match=r"not fitted on\. Received: the very rows of the fit"):
-        judge(fit_weights(*fit_split), *fit_split)
+def rows_of(split, rows):
+    predictions, y = split
+    return {name: p[rows] for name, p in predictions.items()}, y[rows]
+
+
+def joined(first, second):
+    names, y = first[0], np.concatenate([first[1], second[1]])
+    return {name: np.concatenate([first[0][name], second[0][name]]) for name in names}, y
+
+
+@pytest.mark.parametrize(
+    ("shown", "received"),
+    [
+        (lambda fit, _: fit, "400 rows, 400 of which"),
+        (lambda fit, _: rows_of(fit, np.random.default_rng(5).permutation(400)), "400 rows, 400"),
+        (lambda fit, _: rows_of(fit, np.arange(1, 400)), "399 rows, 399 of which"),
+        (lambda fit, other: joined(rows_of(fit, np.arange(0, 400, 10)), other), "440 rows, 40 of"),
+        # The same networks on other batches, as a sum in another order leaves them.
+        (
+            lambda fit, _: ({n: p * np.float32(1 + 3e-6) for n, p in fit[0].items()}, fit[1]),
+            r"400 rows, (3\d\d|400) of which",
+        ),
+    ],
+    ids=["the same", "shuffled", "all but one", "every tenth among others", "other last digits"],
+)
+def test_judge_refuses_rows_of_the_fit(fit_split, judge_split, shown, received):
+    shown = shown(fit_split, judge_split)
+    message = rf"not fitted on\. Received: {received}.* are rows of the fit\. Keep another split"
+    if received.startswith("400 rows, ("):
+        message = rf"not fitted on\. Received: {received}"
+    with pytest.raises(ValueError, match=message):
+        judge(fit_weights(*fit_split), *shown)
+
+
+def test_judge_refuses_two_rows_in_another_order():
+    rows = {"a": np.array([[0.9, 0.1], [0.4, 0.6]])}
+    with pytest.raises(ValueError, match=r"Received: 2 rows, 2 of which are rows of the fit"):
+        judge(fit_weights(rows, [0, 1]), {"a": rows["a"][::-1]}, [1, 0])
+
+
+def test_judge_forgives_a_repeated_sample_and_what_chance_explains(fit_split, judge_split):
+    """One row in a hundred; and members that say few things say them of other samples too."""
+    fitted = fit_weights(*fit_split)
+    judge(fitted, *joined(rows_of(fit_split, np.arange(3)), judge_split))
+    assert fitted.fitted_on.shared(fitted.fitted_on) == 400
+
+    def votes(split, levels):
+        grid = {n: np.eye(CLASSES)[p.argmax(1)] for n, p in split[0].items()}
+        return {n: (v * levels + 1) / (levels + CLASSES) for n, v in grid.items()}, split[1]
+
+    for seed in range(5):
+        few = [votes(members(10 + 2 * seed + i), 8) for i in (0, 1)]
+        judge(fit_weights(*few[0]), *few[1])
+        judge(fit_weights(*rows_of(few[0], np.arange(20))), *few[1])
+        judge(fit_weights(*few[0]), *rows_of(few[1], np.arange(20)))
+
+
+def test_shared_rows_are_counted_like_a_multiset():
+    from collections import Counter
+
+    from chapter18.seen_rows import SeenRows
+
+    rng = np.random.default_rng(0)
+    splits = [rng.integers(0, 5, (60, 2)) / 4 for _ in range(2)]
+    labels = [rng.integers(0, 2, 60) for _ in range(2)]
+    first, second = (SeenRows([p], y) for p, y in zip(splits, labels, strict=True))
+    counted = [
+        Counter(zip(map(tuple, p), y, strict=True)) for p, y in zip(splits, labels, strict=True)
+    ]
+    assert first.shared(second) == (counted[0] & counted[1]).total() > 10
+    assert repr(first) == "SeenRows(60)"
+
+
+def test_judge_wants_fits(judge_split):
+    with pytest.raises(ValueError, match=r"Received: no fits\. Pass what `fit_weights` returned"):
+        judge([], *judge_split)
 
 
 def test_judge_refuses_other_members(fit_split, judge_split):
@@ -316,7 +389,9 @@ def test_judge_refuses_other_members(fit_split, judge_split):
 
 def test_judge_refuses_fits_of_two_splits(fit_split, judge_split):
     fits = [fit_weights(*fit_split), fit_weights(*judge_split)]
-    with pytest.raises(ValueError, match=r"one and the same split\. Received: 2 fits of 2 splits"):
+    with pytest.raises(
+        ValueError, match=r"same split\. Received: 2 fits, 1 of them fitted on other.*Judge"
+    ):
         judge(fits, *members(2))
 
 
@@ -460,10 +535,17 @@ def test_unfit_kinds_are_refused(options, message):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([0, 1], r"must hold 3 integers.* Received: shape \(2,\)"),
+        ([0, 1], r"must hold 3 integers.* Received: shape \(2,\).*labels of the very rows that"),
         (np.eye(3)[:, :2], r"Received: shape \(3, 2\), dtype float64\. One-hot labels become"),
-        ([0.0, 1.0, 0.0], r"Received: shape \(3,\), dtype float64"),
-        ([0, 1, 2], r"between 0 and 1, .* Received: labels from 0 to 2"),
+        ([0.0, 1.0, 0.0], r"Received: shape \(3,\), dtype float64\. Make .* `y\.astype\(int\)`"),
+        ([0.5, 1.0, 0.0], r"dtype float64\. These are no classes: pass the column of the true"),
+        ([True, False, True], r"dtype bool\. Make them integers with `y\.astype\(int\)`"),
+        ([[0], [1], [0]], r"shape \(3, 1\), dtype int64\. Drop the last axis with `y\[:, 0\]`"),
+        ([[0.0], [1.0], [0.0]], r"dtype float64\. .* with `y\[:, 0\]\.astype\(int\)`"),
+        (["cat", "dog", "cat"], r"dtype <U3\. Text .*`\[classes\.index\(label\) for label in y\]`"),
+        ([["cat"], ["dog"], ["cat"]], r"Text becomes integers .* for label in y\[:, 0\]\]`"),
+        (np.zeros((3, 5), int), r"shape \(3, 5\), dtype int64\. Give one label a row"),
+        ([0, 1, 2], r"between 0 and 1, .* Received: labels from 0 to 2.* Columns are counted from"),
         ([0, 1, -1], r"Received: labels from -1 to 1"),
     ],
 )
@@ -477,5 +559,8 @@ def test_unfit_methods_and_budgets_are_refused():
     names = r"\['convex', 'nelder-mead', 'random', 'greedy'\]\. Received: method='adam'"
     with pytest.raises(ValueError, match=names):
         fit_weights([GOOD, GOOD], [0, 1, 0], "adam")
-    with pytest.raises(ValueError, match=r"at least 1\. Received: 0"):
-        fit_weights([GOOD, GOOD], [0, 1, 0], "random", evaluations=0)
+    for evaluations in (0, 1999.0, True, "2000"):
+        message = rf"at least 1.* Received: evaluations={evaluations!r}\. Pass a whole number"
+        with pytest.raises(ValueError, match=message):
+            fit_weights([GOOD, GOOD], [0, 1, 0], "random", evaluations=evaluations)
+    assert fit_weights([GOOD], [0, 1, 0], "random", evaluations=np.int64(7)).evaluations == 7

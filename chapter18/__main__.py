@@ -10,6 +10,9 @@ from chapter18.course import CourseError, find_root
 def main(arguments=None):
     """Run one command; return its exit status: 0, 1 for failed notebooks, 2 for a bad request."""
     options = _parser().parse_args(arguments)
+    # A notebook's Persian must not end the command where the terminal knows no Persian.
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")
     try:
         return options.command(find_root(), options)
     except CourseError as error:
@@ -34,6 +37,7 @@ def _parser():
     build.add_argument("sections", nargs="*", metavar="SECTION")
     build.add_argument("--check", action="store_true", help="only compare with the sources")
     build.add_argument("--force", action="store_true", help="execute even where nothing changed")
+    build.add_argument("--discard", action="store_true", help="drop what was edited in notebooks")
     build.set_defaults(command=_build)
 
     edition = commands.add_parser("edition", help="write notebooks in one language")
@@ -55,13 +59,23 @@ def _parser():
 
 
 def _run(root, options):
-    from chapter18 import running
+    from chapter18 import building, running
 
+    for section, cells in building.edited(root, options.sections).items():
+        print(_ignored(section, cells), file=sys.stderr)
     results = running.run(
         root, options.sections, given=options.given, quick=options.quick, out=options.out
     )
     print(running.report(results))
     return int(any(result.traceback for result in results))
+
+
+def _ignored(section, cells):
+    return (
+        f"{section.name}: `run` runs notebooks/source, not what was edited in {section.notebook}: "
+        f"{', '.join(cells)}. To run that, name it to papermill: "
+        f'`python -m papermill "{section.notebook}" OUT.ipynb`.'
+    )
 
 
 def _build(root, options):
@@ -71,8 +85,9 @@ def _build(root, options):
         faults = building.check(root, options.sections)
         print("\n".join(faults) or "every notebook equals its source")
         return int(bool(faults))
-    for name, done in building.build(root, options.sections, force=options.force):
-        print(f"{name}: {done}", flush=True)
+    done = building.build(root, options.sections, force=options.force, discard=options.discard)
+    for name, what in done:
+        print(f"{name}: {what}", flush=True)
     return 0
 
 

@@ -1,6 +1,7 @@
 """Build notebooks from their text: MyST sources in, executed and normalised `.ipynb` out."""
 
 import ast
+import contextlib
 import hashlib
 import io
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 
-from chapter18 import course
+from chapter18 import built, course
 from chapter18.course import CourseError
 
 PACKAGE = Path(__file__).parent
@@ -19,22 +20,28 @@ _KEPT = ("alt", "tags")  # `alt` describes the cell's figure: {"en": text, "fa":
 REPOSITORY = re.compile(r'^REPOSITORY = ".*?"', re.MULTILINE)
 
 
-def build(root, wanted=(), *, force=False):
+def build(root, wanted=(), *, force=False, discard=False):
     """Bring the notebooks of the sections up to their sources; yield `(name, what was done)`.
 
     A notebook is executed again only when its code, or the code of a module of `chapter18` that it
-    uses, has changed (or with `force`); new prose, comments and docstrings keep the outputs. Where
-    nothing changed, the file stays identical to the byte. Raises `CourseError` when a cell fails.
+    uses, has changed, when somebody else has run it (or with `force`); new prose, comments and
+    docstrings keep the outputs. Where nothing changed, the file stays identical to the byte.
+
+    Raises `CourseError` when a cell fails and, before anything is executed, when a notebook holds
+    edits that its source does not, or cannot be read; `discard` gives both up.
     """
+    jobs = []
     for section in course.sections(root, wanted):
         fresh = assemble(section.source)
-        kept = None if force else _outputs_of(section.notebook, fresh)
-        if kept is None:
+        old = _kept(section, fresh, discard)
+        jobs.append((section, fresh, None if force or old is None else _outputs_of(old, fresh)))
+    for section, fresh, outputs in jobs:
+        if outputs is None:
             _execute(fresh, section.name)
         else:
-            for cell, (count, outputs) in zip(_code(fresh), kept, strict=True):
-                cell.execution_count, cell.outputs = count, outputs
-        yield section.name, _write(section.notebook, fresh, executed=kept is None)
+            for cell, (count, made) in zip(_code(fresh), outputs, strict=True):
+                cell.execution_count, cell.outputs = count, made
+        yield section.name, _write(section.notebook, fresh, executed=outputs is None)
 
 
 def check(root, wanted=()):
@@ -45,6 +52,19 @@ def check(root, wanted=()):
         if difference:
             faults.append(f"{section.name}: {difference}; run `python -m chapter18 build`")
     return faults
+
+
+def edited(root, wanted=()):
+    """Return `{section: names of its cells}` of the notebooks that hold what no source holds.
+
+    One that is missing or cannot be read holds nothing.
+    """
+    found = {}
+    for section in course.sections(root, wanted):
+        with contextlib.suppress(CourseError):
+            cells = built.edits(built.read(section), assemble(section.source).cells)
+            found |= {section: cells} if cells else {}
+    return found
 
 
 def assemble(source):
@@ -62,29 +82,16 @@ def assemble(source):
             },
         }
     )
-    seen = set()
     for cell in text.cells:
-        cell.id = _identity(cell, seen)
         cell.metadata = {key: cell.metadata[key] for key in _KEPT if cell.metadata.get(key)}
     notebook.cells = text.cells
+    built.identify(notebook)
     notebook.metadata.chapter18["code_digest"] = _digest(notebook)
     return notebook
 
 
 def _code(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
-
-
-def _identity(cell, seen):
-    # Hash-derived, so that a rebuild changes no id and a reader's diff shows only real changes.
-    repeat = 0
-    while True:
-        text = f"{cell.cell_type}\n{cell.source}\n{repeat}"
-        identity = hashlib.sha256(text.encode()).hexdigest()[:12]
-        if identity not in seen:
-            seen.add(identity)
-            return identity
-        repeat += 1
 
 
 def _digest(notebook):
@@ -123,16 +130,27 @@ def _modules(code, found):
     return sorted(found)
 
 
-def _outputs_of(path, fresh):
-    if not path.is_file():
+def _kept(section, fresh, discard):
+    """The section's notebook as it stands, or None; refuses one whose edits would be lost."""
+    if not section.notebook.is_file():
         return None
-    built = nbformat.read(path, as_version=4)
-    if (
-        built.metadata.get("chapter18", {}).get("code_digest")
-        != fresh.metadata.chapter18.code_digest
-    ):
+    try:
+        notebook = built.read(section)
+    except CourseError:
+        if not discard:
+            raise
         return None
-    return [(cell.execution_count, cell.outputs) for cell in _code(built)]
+    lost = built.edits(notebook, fresh.cells)
+    if lost and not discard:
+        raise CourseError(built.refusal(section, lost))
+    return notebook
+
+
+def _outputs_of(notebook, fresh):
+    made_from = notebook.metadata.get("chapter18", {}).get("code_digest")
+    if made_from != fresh.metadata.chapter18.code_digest or not built.has_its_outputs(notebook):
+        return None
+    return [(cell.execution_count, cell.outputs) for cell in _code(notebook)]
 
 
 def _execute(notebook, name):
@@ -152,7 +170,8 @@ def _execute(notebook, name):
         except Exception as error:  # a failed cell, or a kernel that died
             raise CourseError(
                 "Every cell of a built notebook runs. "
-                f"Received, in {name}:\n{type(error).__name__}: {error}"
+                f"Received, in {name}:\n{type(error).__name__}: {error}\n"
+                f"Mend the cell in notebooks/source/{name}.md, or the module that it uses."
             ) from error
     for cell in _code(notebook):
         cell.metadata.pop("execution", None)
@@ -164,6 +183,7 @@ def _execute(notebook, name):
 
 
 def _write(path, notebook, *, executed):
+    built.seal(notebook)
     text = nbformat.writes(notebook, version=4) + "\n"
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return "executed, same outputs" if executed else "unchanged"
@@ -174,13 +194,24 @@ def _write(path, notebook, *, executed):
 def _difference(section):
     if not section.notebook.is_file():
         return "its notebook is not built"
-    source, built = assemble(section.source), nbformat.read(section.notebook, as_version=4)
-    if len(source.cells) != len(built.cells):
-        return f"{len(built.cells)} cells, {len(source.cells)} in the source"
-    for position, (ours, theirs) in enumerate(zip(source.cells, built.cells, strict=True)):
+    try:
+        notebook = built.read(section)
+    except CourseError:
+        return "its notebook cannot be read"
+    source = assemble(section.source)
+    lost = built.edits(notebook, source.cells)
+    if lost:
+        return f"edited since it was built: {', '.join(lost)}"
+    return _difference_of_cells(source, notebook)
+
+
+def _difference_of_cells(source, notebook):
+    if len(source.cells) != len(notebook.cells):
+        return f"{len(notebook.cells)} cells, {len(source.cells)} in the source"
+    for position, (ours, theirs) in enumerate(zip(source.cells, notebook.cells, strict=True)):
         for part in ("id", "cell_type", "source", "metadata"):
-            if ours[part] != theirs[part]:
+            if ours.get(part) != theirs.get(part):
                 return f"cell {position} differs in its {part}"
-    if source.metadata.chapter18.get("quick") != built.metadata.chapter18.get("quick"):
+    if source.metadata.chapter18.get("quick") != notebook.metadata.chapter18.get("quick"):
         return "the quick parameters differ"
-    return ""
+    return "" if built.has_its_outputs(notebook) else "it was run since it was built"

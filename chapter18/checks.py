@@ -34,11 +34,12 @@ def on_jax(*, rule):
 
 
 def keras_model(model, *, rule):
-    """Raise TypeError unless `model` is a Keras model."""
+    """Raise TypeError unless `model` is a Keras model, RuntimeError unless it runs on JAX."""
     import keras
 
     if not isinstance(model, keras.Model):
         raise TypeError(f"{rule} Received: {type(model).__name__}. Pass a keras.Model.")
+    on_jax(rule="The package works with Keras models on JAX.")
 
 
 def built(model, *, rule):

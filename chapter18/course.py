@@ -66,16 +66,34 @@ def _section(wanted, known):
     )
 
 
-def built(section):
-    """Return the notebook node of a `Section`; raise `CourseError` when it is not built."""
-    import nbformat  # slow, and not needed to find the course
+def check_out(root, out, files=()):
+    """Return `out`, resolved: a folder, new or not, where `files` may be written.
 
-    if not section.notebook.is_file():
+    Raises `CourseError` when it lies among the course's own notebooks, however the path is
+    spelt, when one of `files` in it is a link to such a notebook, and when it is no folder.
+    """
+    folder, kept = Path(out).resolve(), root / "notebooks"
+    standing = next(path for path in (folder, *folder.parents) if path.exists())
+    if any(path.samefile(kept) for path in (standing, *standing.parents)):
         raise CourseError(
-            f"A section is read from its built notebook. Received: no file {section.notebook}. "
-            "Build it with `python -m chapter18 build`."
+            "What is made from the notebooks is written outside their folder. "
+            f"Received: --out {out}, inside {kept}. Name another folder, for example build/."
         )
-    return nbformat.read(section.notebook, as_version=4)
+    if not standing.is_dir():
+        raise CourseError(
+            "What is made from the notebooks is written into a folder. "
+            f"Received: --out {out}, where {standing} is a file. "
+            "Name a folder, which may be a new one."
+        )
+    own = [path for path in kept.rglob("*") if path.is_file()]
+    for target in (folder / file for file in files):
+        if target.exists() and any(target.samefile(path) for path in own):
+            raise CourseError(
+                "What is made from the notebooks is written outside their folder. "
+                f"Received: {target}, a link to a file inside {kept}. "
+                "Remove the link, or name another folder with --out."
+            )
+    return folder
 
 
 def parameters(notebook, name):

@@ -1,13 +1,12 @@
 """The notebooks in one language: same code and outputs, the other language's cells gone."""
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 import nbformat
 
-from chapter18 import course
+from chapter18 import built, course
 from chapter18.course import CourseError
 
 LANGUAGES = ("fa", "en")
@@ -27,30 +26,30 @@ def write(root, wanted=(), *, language, out):
     """Write the sections in `language` ("fa" or "en") into `out`; return the paths written.
 
     Everything is checked before anything is written. Raises `CourseError` for an unknown language
-    or section, a notebook that is not built, and an `out` among the course's own notebooks.
+    or section, a notebook that is not built or was edited, and an `out` among the notebooks.
     """
     check_language(language, LANGUAGES)
-    out = check_out(root, out)
-    paths = []
-    for name, notebook in editions(root, wanted, language=language):
-        paths.append(out / f"{name}.ipynb")
-        course.write_whole(paths[-1], nbformat.writes(notebook, version=4) + "\n")
-    return paths
+    files = [section.notebook.name for section in course.sections(root, wanted)]
+    out = course.check_out(root, out, files)
+    made = editions(root, wanted, language=language)
+    for file, edition in zip(files, made, strict=True):
+        course.write_whole(out / file, nbformat.writes(edition.notebook, version=4) + "\n")
+    return [out / file for file in files]
 
 
 def editions(root, wanted=(), *, language):
     """Return an `Edition` for each section; twins carry the same cell id in both languages.
 
     A link to a heading of any section leads to that heading's twin in `language`. Raises
-    `CourseError` for an unknown section and for a notebook that is not built.
+    `CourseError` for an unknown section and for a notebook that is not built or was edited.
     """
-    chosen = [(section.name, course.built(section)) for section in course.sections(root, wanted)]
+    chosen = [(s.name, built.read_unedited(s)) for s in course.sections(root, wanted)]
     anchors = {
-        f"{section.name}.ipynb": _anchors(course.built(section), language)
+        f"{section.name}.ipynb": _anchors(built.read(section), language)
         for section in course.sections(root)
         if section.notebook.is_file()
     }
-    return [Edition(name, _edition(name, built, language, anchors)) for name, built in chosen]
+    return [Edition(name, _edition(name, node, language, anchors)) for name, node in chosen]
 
 
 def check_language(language, valid):
@@ -60,22 +59,6 @@ def check_language(language, valid):
             f"The language is one of {', '.join(valid)}. Received: {language!r}. "
             "Name one of them with --lang."
         )
-
-
-def check_out(root, out):
-    """Return `out`; raise `CourseError` unless it is a folder away from the course's notebooks."""
-    folder, kept = Path(out).resolve(), (root / "notebooks").resolve()
-    if folder == kept or kept in folder.parents:
-        raise CourseError(
-            "What is made from the notebooks is written outside their folder. "
-            f"Received: --out {out}, inside {kept}. Name another folder, for example build/."
-        )
-    if folder.exists() and not folder.is_dir():
-        raise CourseError(
-            "What is made from the notebooks is written into a folder. "
-            f"Received: --out {out}, a file. Name a folder, which may be a new one."
-        )
-    return folder
 
 
 def anchor(heading):

@@ -4,7 +4,7 @@ import ast
 import time
 from typing import NamedTuple
 
-from chapter18 import course
+from chapter18 import building, course
 from chapter18.course import CourseError
 
 # Small runs spend their time in the compiler, so it is told not to polish what runs so briefly.
@@ -22,17 +22,20 @@ class Result(NamedTuple):
 def run(root, wanted=(), *, given=(), quick=False, out=None):
     """Execute sections into `out` (default `build/`) and return a `Result` for each.
 
+    What runs is what the sources say, whatever was edited in the built notebooks.
     `given` holds `(name, text)` pairs, as typed on the command line; they win over the small
     parameters of `quick`, which also has JAX compile with little optimization. Everything is
     checked before anything runs. Raises `CourseError` for an unknown section, a parameter that no
-    chosen notebook has or whose type differs, and a notebook that is missing or has no parameters.
-    A notebook that fails does not stop the others.
+    chosen notebook has or whose type differs, a notebook that has no parameters, and an `out`
+    among the course's own notebooks. A notebook that fails does not stop the others.
     """
-    jobs = _jobs(course.sections(root, wanted), given, quick)
-    out = out or root / "build"
+    chosen = course.sections(root, wanted)
+    files = [section.notebook.name for section in chosen]
+    out = course.check_out(root, root / "build" if out is None else out, files)
+    jobs = _jobs(chosen, given, quick)
     out.mkdir(parents=True, exist_ok=True)
     with course.this_kernel(**(_QUICK_ENVIRONMENT if quick else {})) as kernel:
-        return [_execute(section, values, out, kernel) for section, values in jobs]
+        return [_execute(*job, out, kernel) for job in jobs]
 
 
 def report(results):
@@ -47,7 +50,7 @@ def report(results):
 
 
 def _jobs(chosen, given, quick):
-    notebooks = {section: course.built(section) for section in chosen}
+    notebooks = {section: building.assemble(section.source) for section in chosen}
     defaults = {s: course.parameters(nb, s.name) for s, nb in notebooks.items()}
     values = {s: dict(_quick(s, notebooks[s], defaults[s])) if quick else {} for s in chosen}
     for name, text in given:
@@ -56,7 +59,7 @@ def _jobs(chosen, given, quick):
             raise CourseError(_unknown(name, defaults))
         for section in owners:
             values[section][name] = _typed(name, text, defaults[section][name])
-    return [(section, values[section]) for section in chosen]
+    return [(section, notebooks[section], values[section]) for section in chosen]
 
 
 def _quick(section, notebook, defaults):
@@ -87,14 +90,14 @@ def _typed(name, text, default):
     return value
 
 
-def _execute(section, values, out, kernel):
+def _execute(section, notebook, values, out, kernel):
     # papermill takes a second to import, and the checks above should answer at once.
     import papermill
 
     started, traceback = time.perf_counter(), ""
     try:
         papermill.execute_notebook(
-            section.notebook,
+            notebook,
             out / section.notebook.name,
             parameters=values,
             kernel_name=kernel,

@@ -75,14 +75,15 @@ def write(root, wanted=(), *, language="both", out):
     """Write the site into `out`, in "fa", "en" or "both"; return the path of its index.
 
     Everything is checked and rendered before anything is written. Raises `CourseError` for an
-    unknown language or section, a notebook that is not built, a formula that has no MathML, and an
-    `out` among the course's own notebooks.
+    unknown language or section, a notebook that is not built or was edited, a formula that has no
+    MathML, and an `out` among the course's own notebooks.
     """
     editions.check_language(language, (*editions.LANGUAGES, "both"))
-    out = editions.check_out(root, out)
+    out = course.check_out(root, out)
     languages = editions.LANGUAGES if language == "both" else (language,)
     columns = [_pages(root, wanted, language) for language in languages]
     texts = {"index.html": _index(columns), "site.css": _css()} | _sections(columns)
+    course.check_out(root, out, texts)
     for address, text in texts.items():
         course.write_whole(out / address, text)
     return out / "index.html"

@@ -2,6 +2,8 @@
 
 import nbformat
 
+from chapter18 import built
+
 # One pixel.
 IMAGE = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9Q"
@@ -41,6 +43,7 @@ def write_broken_course(root):
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         },
     )
+    built.identify(notebook)
     (root / "notebooks" / "source").mkdir(parents=True)
     (root / "notebooks" / "source" / "01_broken.md").touch()
     nbformat.write(notebook, root / "notebooks" / "01_broken.ipynb")

@@ -5,6 +5,7 @@ import re
 import keras
 import numpy as np
 import pytest
+from child import run_child
 
 from chapter18 import checks
 
@@ -16,7 +17,9 @@ def test_integers_of_python_and_numpy_count(value):
     assert number == value
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.0, True, np.True_, np.float32(2), "3", None, np.ones(2)])
+@pytest.mark.parametrize(
+    "value", [0, -1, 1.0, True, np.True_, np.float32(2), "3", None, np.ones(2)]
+)
 def test_whatever_else_is_refused(value):
     message = re.escape(f"R. Received: n={value!r}. M.")
     with pytest.raises(ValueError, match=f"^{message}$"):
@@ -36,6 +39,24 @@ def test_models_are_told_apart():
     checks.built(model, rule="R.")
     checks.compiled(model, rule="R.")
     checks.on_jax(rule="R.")
+
+
+ELSEWHERE = """\
+import keras
+from chapter18 import checks
+try:
+    checks.built(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]), rule="R.")
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_a_model_of_another_backend_is_refused():
+    said = run_child(ELSEWHERE, devices=0, env={"KERAS_BACKEND": "numpy"})
+    assert said == (
+        "The package works with Keras models on JAX. Received: Keras on numpy. "
+        "Set KERAS_BACKEND=jax before Keras is imported.\n"
+    )
 
 
 def test_arrays_are_what_has_a_shape_and_a_dtype():

@@ -9,7 +9,7 @@ import pytest
 import twins
 from bilingual_course import write_course
 
-from chapter18 import course, editions
+from chapter18 import building, built, course, editions, website
 from chapter18.__main__ import main
 from chapter18.course import CourseError
 
@@ -42,17 +42,17 @@ def read(path):
 @pytest.mark.parametrize("language", editions.LANGUAGES)
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)
 def test_an_edition_keeps_the_code_and_one_language(section, language):
-    built = read(section.notebook)
+    whole = read(section.notebook)
     ((name, edition),) = editions.editions(cells.ROOT, [section.name], language=language)
     assert name == section.name
     assert [cell.pop("alt") for cell in described(edition)] == [
-        cell.pop("alt")[language] for cell in described(built)
+        cell.pop("alt")[language] for cell in described(whole)
     ]
-    assert code(edition) == code(built)
+    assert code(edition) == code(whole)
     assert "parameters" in code(edition)[1].metadata.tags
-    texts = [text for text in prose(built) if cells.is_persian(text) == (language == "fa")]
+    texts = [text for text in prose(whole) if cells.is_persian(text) == (language == "fa")]
     assert prose(edition) == texts
-    assert len(texts) == len(prose(built)) / 2
+    assert len(texts) == len(prose(whole)) / 2
     nbformat.validate(edition)
 
 
@@ -101,13 +101,17 @@ def test_the_command_writes_the_named_sections_and_says_where(root, tmp_path, mo
         ([], "fa", "notebooks", r"outside their folder\. Received: --out .*notebooks"),
         ([], "fa", "notebooks/persian", r"outside their folder.*Name another folder"),
         ([], "fa", "notebooks/source/01_first.md", r"outside their folder"),
-        ([], "fa", "file", r"into a folder\. Received: --out .*file, a file\. Name a folder"),
+        ([], "fa", "file", r"into a folder\. Received: --out .*file is a file\. Name a folder"),
+        ([], "fa", "file/fa", r"into a folder\. Received: --out .*file is a file\. Name a folder"),
+        ([], "fa", "links", r"links/01_first\.ipynb, a link to a file .*Remove the link, or name"),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_written(
     root, wanted, language, folder, message
 ):
     (root / "file").touch()
+    (root / "links").mkdir()
+    (root / "links/01_first.ipynb").symlink_to(root / "notebooks/01_first.ipynb")
     before = sorted(root.rglob("*"))
     with pytest.raises(CourseError, match=message):
         editions.write(root, wanted, language=language, out=root / folder)
@@ -119,3 +123,22 @@ def test_a_notebook_that_is_not_built_is_refused(root):
     with pytest.raises(CourseError, match=r"no file .*02_second\.ipynb\. Build it with"):
         editions.write(root, language="fa", out=root / "out")
     assert not (root / "out").exists()
+
+
+def test_a_notebook_that_was_edited_is_refused(root):
+    path = root / "notebooks/02_second.ipynb"
+    for edit, named in [
+        (lambda cells: cells[0].update(source="# Mine"), r"cell 0 \(`# Mine`\)\. To keep an edit"),
+        (lambda cells: cells.pop(), r"cells taken away or moved\. To keep an edit"),
+    ]:
+        notebook = read(path)
+        built.seal(notebook)
+        edit(notebook.cells)
+        nbformat.write(notebook, path)
+        with pytest.raises(CourseError, match=rf"02_second\.ipynb, edited since.*: {named}"):
+            editions.write(root, language="fa", out=root / "out")
+        with pytest.raises(CourseError, match=r"02_second\.ipynb, edited since"):
+            website.write(root, out=root / "out")
+        assert not (root / "out").exists()
+        list(building.build(root, discard=True))
+    assert len(editions.write(root, language="fa", out=root / "out")) == 2

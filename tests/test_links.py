@@ -4,7 +4,7 @@ import nbformat
 import pytest
 import tiny_course
 
-from chapter18 import building, course, links
+from chapter18 import building, built, course, links
 from chapter18.course import CourseError
 
 pytestmark = pytest.mark.once
@@ -60,3 +60,18 @@ def test_a_bad_name_is_refused(tmp_path, repo):
 def test_stale_notebooks_are_refused(tmp_path):
     with pytest.raises(CourseError, match=r"(?s)stamped on built notebooks. Received:.*01_first"):
         links.stamp(tiny_course.write(tmp_path), "ada/course")
+
+
+def test_edited_notebooks_are_refused_and_nothing_is_stamped(tmp_path):
+    root = tiny_course.write(tmp_path)
+    for section in course.sections(root):
+        notebook = building.assemble(section.source)
+        built.seal(notebook)
+        nbformat.write(notebook, section.notebook)
+    assert building.check(root) == []
+    notebook.cells[0].source = "# Mine"
+    nbformat.write(notebook, section.notebook)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    with pytest.raises(CourseError, match=r"02_second: edited since it was built: cell 0"):
+        links.stamp(root, "ada/course")
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before

@@ -25,6 +25,27 @@ def test_importing_the_package_wakes_neither_keras_nor_jax():
     assert done.stdout.strip() == "set()"
 
 
+def test_importing_the_package_chooses_jax_where_nothing_is_chosen(tmp_path):
+    # Keras' own file, which it writes unasked with TensorFlow in it, is no choice.
+    (tmp_path / "keras.json").write_text('{"backend": "tensorflow"}')
+    code = "import os, chapter18; print(os.environ['KERAS_BACKEND'])"
+    use = "; from chapter18 import tuning, ensembles; import keras; print(keras.backend.backend())"
+    for chosen, after in [(None, "jax"), ("", "jax"), ("torch", "torch")]:
+        environment = {name: text for name, text in os.environ.items() if name != "KERAS_BACKEND"}
+        environment |= {"KERAS_HOME": str(tmp_path)} | (
+            {} if chosen is None else {"KERAS_BACKEND": chosen}
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code + (use if chosen is None else "")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        assert done.stdout.split() == [after] * (2 if chosen is None else 1)
+
+
 @pytest.mark.once
 def test_the_wheel_holds_every_module_the_data_and_the_site(tmp_path):
     # Built from a copy, because setuptools leaves its own files beside what it builds.

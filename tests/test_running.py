@@ -1,3 +1,6 @@
+import shlex
+import shutil
+import subprocess
 import sys
 
 import nbformat
@@ -62,25 +65,85 @@ def test_bad_requests_are_refused_before_anything_runs(root, tmp_path, wanted, g
 )
 def test_a_bad_parameters_cell_is_refused(tmp_path, cells, message):
     root = tiny_course.write(tmp_path, first=cells)
-    nbformat.write(
-        building.assemble(root / "notebooks/source/01_first.md"), root / "notebooks/01_first.ipynb"
-    )
     with pytest.raises(CourseError, match=message):
         running.run(root, ["01"])
 
 
-def test_a_missing_notebook_is_refused(tmp_path):
-    with pytest.raises(CourseError, match=r"Received: no file .*01_first.ipynb.*chapter18 build"):
-        running.run(tiny_course.write(tmp_path))
+@pytest.fixture
+def own(root, tmp_path):
+    """A copy of the course, and its first built notebook, to write into."""
+    course = shutil.copytree(root, tmp_path / "course")
+    return course, course / "notebooks/01_first.ipynb"
+
+
+def test_the_notebooks_are_never_written_over(own, tmp_path, monkeypatch, capsys):
+    root, notebook = own
+    monkeypatch.chdir(root / "notebooks")
+    (tmp_path / "link").symlink_to(root / "notebooks")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/01_first.ipynb").symlink_to(notebook)
+    (tmp_path / "hard").mkdir()
+    (tmp_path / "hard/01_first.ipynb").hardlink_to(notebook)
+    (tmp_path / "file").touch()
+    before = notebook.read_bytes()
+    outside = "written outside their folder"
+    for out, message in [
+        (root / "notebooks", outside),
+        (root / "build/../notebooks", outside),
+        (root / "notebooks/new/folder", outside),
+        (".", outside),
+        (tmp_path / "link", outside),
+        (tmp_path / "link/new", outside),
+        (tmp_path / "in", "in/01_first.ipynb, a link to a file inside"),
+        (tmp_path / "hard", "hard/01_first.ipynb, a link to a file inside"),
+        (tmp_path / "file", "written into a folder"),
+        (tmp_path / "file/new", "file is a file. Name a folder"),
+    ]:
+        assert main(["run", "--quick", "--out", str(out)]) == 2, out
+        assert message in capsys.readouterr().err
+        with pytest.raises(CourseError, match=message):
+            running.run(root, quick=True, out=out)
+    assert notebook.read_bytes() == before
+    assert sorted(path.name for path in (root / "notebooks").iterdir()) == [
+        *("01_first.ipynb", "02_second.ipynb", "source")
+    ]
+
+
+def test_what_runs_is_the_source_and_edits_in_the_notebook_are_named(
+    own, tmp_path, monkeypatch, capsys
+):
+    root, notebook = own
+    node = nbformat.read(notebook, as_version=4)
+    node.cells[2].source = node.cells[2].source.replace("rows = 3", "rows = 9")
+    nbformat.write(node, notebook)
+    monkeypatch.chdir(root)
+    assert main(["run", "1", "--out", str(tmp_path / "out")]) == 0
+    assert printed(tmp_path / "out/01_first.ipynb")[:3] == ["3", "0.5", "a"]
+    said = capsys.readouterr().err
+    assert "not what was edited in" in said
+    assert "cell 2 (`rows = 9`)" in said
+    # The other way that it names.
+    typed = said.partition("`python -m ")[2].partition("`")[0]
+    words = shlex.split(typed.replace("OUT.ipynb", str(tmp_path / "out.ipynb")))
+    subprocess.run([sys.executable, "-m", *words], check=True, capture_output=True, timeout=120)
+    assert (
+        nbformat.read(tmp_path / "out.ipynb", as_version=4)
+        .cells[3]
+        .outputs[0]
+        .text.startswith("9 ")
+    )
+
+
+def test_a_section_runs_before_it_is_built(tmp_path):
+    root = tiny_course.write(tmp_path, first=tiny_course.PARAMETERS)
+    (result,) = running.run(root, ["1"])
+    assert result.traceback == ""
+    assert (root / "build/01_first.ipynb").is_file()
 
 
 def test_a_failing_notebook_does_not_stop_the_next_and_is_shown(tmp_path, monkeypatch, capsys):
     body = tiny_course.PARAMETERS + "```{code-cell} ipython3\nraise ValueError('on purpose')\n```\n"
     root = tiny_course.write(tmp_path, first=body)
-    nbformat.write(
-        building.assemble(root / "notebooks/source/01_first.md"), root / "notebooks/01_first.ipynb"
-    )
-    list(building.build(root, ["02"]))
     monkeypatch.chdir(root)
     assert main(["run"]) == 1
     text = capsys.readouterr().out

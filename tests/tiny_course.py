@@ -49,12 +49,15 @@ label = "a"
 
 """
 
-BODY = """\
+PRINT = """\
 ```{code-cell} ipython3
 print(rows, rate, label, sys.executable, os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS"))
 ```
+"""
 
-```{code-cell} ipython3
+BODY = f"""\
+{PRINT}
+```{{code-cell}} ipython3
 import matplotlib.pyplot as plt
 
 plt.plot(range(rows))

@@ -1,6 +1,7 @@
 """What `checkpoints.save` refuses, because `checkpoints.restore` could not give it back."""
 
 import json
+import warnings
 
 import keras
 
@@ -35,7 +36,9 @@ def _check_compiled(model):
             "compile_from_config beside compile."
         )
     try:
-        text = json.dumps(model.get_compile_config())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Keras warns of a lambda, which is refused below
+            text = json.dumps(model.get_compile_config())
     except Exception as error:  # whatever an object of the user's raises when it is serialised
         raise ValueError(
             "A checkpoint tells how its model was compiled. "

@@ -137,10 +137,10 @@ def _made_up(model):
     except (AttributeError, ValueError):  # a subclassed model declares none
         declared = None
     if declared is not None:
-        if all(t.dtype != "string" for t in keras.tree.flatten(declared)):
-            rng = np.random.default_rng(0)
-            yield keras.tree.map_structure(lambda t: _values(rng, t.shape, t.dtype), declared)
-        return
+        if any(t.dtype == "string" for t in keras.tree.flatten(declared)):
+            return
+        rng = np.random.default_rng(0)
+        yield keras.tree.map_structure(lambda t: _values(rng, t.shape, t.dtype), declared)
     built_with = (model.get_build_config() or {}).get("input_shape")
     if built_with is not None:
         # Shapes alone are known: zeros and ones may be features as well as tokens.

@@ -59,9 +59,11 @@ def assign():
     """
     for variable, value in _here.assigned:
         if keras.distribution.distribution() is not None:
-            value = jax.make_array_from_callback(
+            placed = jax.make_array_from_callback(
                 value.shape, variable.value.sharding, value.__getitem__
             )
+            # On a CPU those are NumPy's own buffers, which a step that donates its state would free.
+            value = jax.numpy.copy(placed)
         variable.assign(value)
 
 
@@ -105,7 +107,7 @@ class _Recording(keras.StatelessScope):
     def add_update(self, update):
         variable, value = update
         if not isinstance(value, jax.core.Tracer):
-            value = np.asarray(value)
+            value = np.array(value)
             self._variables[id(variable)] = variable
         super().add_update((variable, value))
 

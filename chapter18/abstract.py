@@ -62,7 +62,7 @@ def assign():
             placed = jax.make_array_from_callback(
                 value.shape, variable.value.sharding, value.__getitem__
             )
-            # On a CPU those are NumPy's own buffers, which a step that donates its state would free.
+            # On a CPU those are NumPy's own buffers, which a step that donates would free.
             value = jax.numpy.copy(placed)
         variable.assign(value)
 

@@ -2,64 +2,86 @@
 
 import contextlib
 import json
-import os
-import shutil
-import tempfile
-import zipfile
+import warnings
 from pathlib import Path
 
 import keras
 
-from chapter18 import abstract, manifests, processes
+from chapter18 import (
+    abstract,
+    checkpoint_files,
+    derived_state,
+    manifests,
+    predictions,
+    processes,
+    savable,
+)
 from chapter18 import mesh as meshes
-from chapter18.replacing import UNREADABLE, replacing
+from chapter18.replacing import replacing
 
 
-def save(model, path):
+def save(model: keras.Model, path, *, sample=None) -> None:
     """Save `model` to `path`, a `.keras` file that `restore` can prove; replace what is there.
 
     Any distribution will do; every process of a multi-process run calls this, and the first one
-    writes. The file is Keras' own format with one record more: the dtype policy, the optimizer's
-    class, and a digest of every variable. It is written beside `path`, read back, compared with
-    the model and only then moved into place, so `path` is never torn.
+    writes. The file is Keras' own format with two records more: the dtype policy, the optimizer's
+    class, what is trainable and a digest of every variable; then arrays that layers derived from
+    data, and what the model predicts for a small batch. It is written beside `path`, read back,
+    compared with the model and only then moved into place, so `path` is never torn; if it is a
+    symbolic link, the file that it names is replaced.
 
-    Raises ValueError for another suffix or a model without variables, and RuntimeError when the
-    written file lacks a variable's value; `path` is then left as it was.
+    `sample`, a batch of a few rows as the model is called with, is kept in the file. Without one,
+    a batch is made up from the inputs that the model declares or was built with; where that
+    cannot be done, a warning says that predictions are not proven.
+
+    Raises what `savable.check` raises, ValueError when the model fails for `sample` or keeps files
+    of its own, and RuntimeError when the written file lacks a variable's value; `path` is then
+    left as it was.
     """
     path = Path(path)
-    _check_savable(model, path)
+    savable.check(model, path)
     manifest = manifests.describe(model)
+    predicted = predictions.record(model, sample)
+    if predicted.inputs is None:
+        _warn(f"{model.name!r} is saved without predictions, since {predicted.reason}")
+    proof = checkpoint_files.Proof(predicted, derived_state.read(model))
     with processes.gathered(manifests.state(model)), processes.first_only() as writes:
         if writes:
-            _write(model, manifest, path)
+            _write(model, manifest, proof, path)
 
 
-def restore(path, *, build=None, sample=None, layout=None, mesh=None, custom_objects=None):
+def restore(
+    path, *, build=None, sample=None, layout=None, mesh=None, custom_objects=None
+) -> keras.Model:
     """Return the model saved at `path`, equal to it and compiled as it was.
 
     With `mesh`, it is built into `layout` (a scheme's name or rules) as `mesh.build` does, and
     that distribution is the global one on return. Without, it is placed under the global
     distribution: none, or `DataParallel`. `build` and `sample` make the model anew; without them
-    it comes from the configuration in the file, where `custom_objects` maps names to classes that
-    Keras does not know, and paths may lack the root, so prefer schemes to rules.
+    it comes from the configuration in the file, where `custom_objects` maps names to classes and
+    functions that Keras does not know, and paths may lack the root, so prefer schemes to rules.
 
     Weights, random seeds, optimizer class and slots, iteration and loss scale are compared with
-    the record, to the bit, before this returns. The saved dtype policy is set only meanwhile.
+    the record, to the bit, before this returns; then predictions for the batch in the file, to the
+    rounding of other devices (`predictions.difference`). A warning says so where the file has no
+    predictions. The saved dtype policy is set only meanwhile.
 
     Raises ValueError when `path` is not a whole file of `save` or when `layout` and `mesh` do not
     come together, RuntimeError when the global distribution is a `ModelParallel` and no mesh is
     given, or when anything restored differs; the global distribution is then as it was.
     """
     _check_placement(layout, mesh)
-    with _pinned(Path(path)) as pinned:
-        config, manifest = _read(pinned, path)
+    with checkpoint_files.pinned(Path(path)) as pinned:
+        config, manifest, proof = checkpoint_files.read(pinned, path)
         objects = dict(custom_objects or {})
         with _distribution_kept_on_error(), _policy(manifest.policy):
             model = _made(build or _from_config(config, objects), sample, layout, mesh)
+            manifests.restore_trainable(model, manifest)
             _compile(model, config.get("compile_config"), objects)
             model.load_weights(pinned)
             manifests.restore_seeds(model, manifest)
             manifests.check(model, manifest)
+            _prove(model, proof)
     return model
 
 
@@ -80,73 +102,36 @@ def orbax_checkpoint(directory, **options):
     return keras.callbacks.OrbaxCheckpoint(directory, **options)
 
 
-def _check_savable(model, path):
-    if path.suffix != ".keras":
-        raise ValueError(
-            "A checkpoint is a file whose name ends in .keras. "
-            f"Received: {str(path)!r}. Write for example 'model.keras'."
-        )
-    if not model.built or not model.variables:
-        raise ValueError(
-            "A model is saved once it has variables. "
-            f"Received: {model.name!r}, which is not built. Call it on a batch first."
-        )
+def _warn(what):
+    warnings.warn(
+        f"Only variables are proven: {what}. Pass sample=, a batch of a few rows, to save.",
+        stacklevel=3,
+    )
 
 
-def _write(model, manifest, path):
+def _write(model, manifest, proof, path):
     with replacing(path, suffix=".keras") as partial:
         with _no_distribution():
             model.save(partial)
-        with zipfile.ZipFile(partial, "a") as archive:
-            archive.writestr(manifests.NAME, manifest.to_json())
+        checkpoint_files.add_records(partial, manifest, proof)
         manifests.check_file(partial, manifest)
 
 
-@contextlib.contextmanager
-def _pinned(path):
-    """Yield a name for the file that `path` is now, whatever a `save` meanwhile puts in its place.
-
-    A file that cannot have a second name is copied; what is no file keeps its name.
-    """
-    if not path.is_file():
-        yield path
+def _prove(model, proof):
+    if proof is None:
         return
-    with contextlib.ExitStack() as stack:
-        try:
-            beside = tempfile.TemporaryDirectory(dir=path.parent, prefix=".restoring-")
-            pinned = Path(stack.enter_context(beside), "model.keras")
-            os.link(path, pinned)
-        except OSError:
-            pinned = Path(stack.enter_context(tempfile.TemporaryDirectory()), "model.keras")
-            shutil.copyfile(path, pinned)
-        yield pinned
-
-
-def _read(file, path):
-    received = f"Received: {str(path)!r}"
-    if file.is_dir():
-        raise ValueError(
-            f"A checkpoint is one file that checkpoints.save wrote. {received}, a directory, "
-            "as OrbaxCheckpoint writes them; on Keras 3.15 its weights come back random. "
-            "Save the model again with checkpoints.save."
+    derived_state.put_back(model, proof.derived)
+    if proof.predictions.inputs is None:
+        _warn(f"{model.name!r} was saved without predictions")
+        return
+    found = predictions.difference(model, proof.predictions)
+    if found:
+        raise RuntimeError(
+            "A restored model predicts what the saved one predicted. "
+            f"Received: {found}, with equal variables. A layer keeps something outside of its "
+            "variables and its configuration, or its code has changed: let get_config return it, "
+            "or pass build=. keras.saving.load_model opens the file without this proof."
         )
-    try:
-        with zipfile.ZipFile(file) as archive:
-            damaged = archive.testzip()
-            if damaged is not None:
-                raise zipfile.BadZipFile(f"{damaged} is damaged")
-            if manifests.NAME in archive.namelist():
-                config = json.loads(archive.read("config.json"))
-                return config, manifests.Manifest.from_json(archive.read(manifests.NAME))
-    except UNREADABLE as error:
-        raise ValueError(
-            f"A checkpoint is a whole file. {received}, which is torn or no .keras file: {error}. "
-            "Take another copy of it."
-        ) from error
-    raise ValueError(
-        f"A checkpoint carries the record of checkpoints.save. {received}, which has none, as "
-        "after model.save. Load it with keras.saving.load_model, and save it with checkpoints.save."
-    )
 
 
 def _check_placement(layout, mesh):

@@ -5,7 +5,7 @@ import math
 import keras
 import pandas as pd
 
-from chapter18 import abstract, layouts
+from chapter18 import abstract, checks, layouts
 
 
 def make_mesh(*, devices=None, **axes):
@@ -24,12 +24,15 @@ def make_mesh(*, devices=None, **axes):
             "Write for example make_mesh(data=2, model=4)."
         )
     axes = {"data": 1} | axes if set(axes) == {"model"} else axes
-    for name, size in axes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(
-                "The size of a mesh axis is a positive integer. "
-                f"Received: {name}={size!r}. Write for example make_mesh(data=2, model=4)."
-            )
+    axes = {
+        name: checks.positive_integer(
+            size,
+            name,
+            rule="The size of a mesh axis is a positive integer.",
+            remedy="Write for example make_mesh(data=2, model=4).",
+        )
+        for name, size in axes.items()
+    }
     devices = keras.distribution.list_devices() if devices is None else list(devices)
     if math.prod(axes.values()) != len(devices):
         sizes = " × ".join(f"{name}={size}" for name, size in axes.items())
@@ -49,8 +52,11 @@ def build(build, sample, layout, *, mesh, data_axis="data"):
     from regular expressions, which must match a whole path, to specs such as `(None, "model")`.
     Paths count Keras' automatic names from the beginning, however often this runs. `build`
     creates and returns the model uncompiled; `sample` is a batch it can be called with, of which
-    only shape and dtype are read. On return the model's distribution is Keras' global one, as
-    training needs it; `keras.distribution.set_distribution(None)` ends that.
+    only shape and dtype are read. What initializers give is made in shards, whatever one device
+    holds; values that `build` assigns (loaded weights, `set_weights`, an adapted Normalization)
+    wait on the host, after one at a time was whole on a device, and arrive to the bit. On return
+    the model's distribution is Keras' global one, as training needs it;
+    `keras.distribution.set_distribution(None)` ends that.
 
     Raises what `layouts.resolve` and `abstract.build` raise, before anything is allocated and
     with the global distribution as it was; ValueError when `build` returns variables that were
@@ -63,6 +69,7 @@ def build(build, sample, layout, *, mesh, data_axis="data"):
         keras.distribution.set_distribution(distribution)
         abstract.allocate()
         _check_placed(model, mesh, specs)
+        abstract.assign()
         return model, distribution
 
     model, distribution = abstract.build(build, sample, allocated)

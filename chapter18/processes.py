@@ -8,15 +8,18 @@ import keras
 import numpy as np
 from jax.experimental import multihost_utils
 
+from chapter18 import keras_internals
+
 _predict_steps = weakref.WeakKeyDictionary()
 
 
 def to_host(variable):
     """Return a variable's whole value as a NumPy array; every process must call this."""
-    return _whole(variable.value)
+    return whole(variable.value)
 
 
-def _whole(value):
+def whole(value: jax.Array) -> np.ndarray:
+    """Return all of an array that may be spread over processes; each of them must call this."""
     if value.is_fully_addressable:
         return np.asarray(value)
     if value.is_fully_replicated:
@@ -24,15 +27,21 @@ def _whole(value):
     return np.asarray(multihost_utils.process_allgather(value, tiled=True))
 
 
-def predict(model, x):
+def of_first(nest):
+    """Return the first process's nest of host arrays, in every process; each must call this."""
+    return multihost_utils.broadcast_one_to_all(nest) if jax.process_count() > 1 else nest
+
+
+def predict(model: keras.Model, x):
     """Return the model's predictions for one global batch, NumPy, in every process.
 
     `x`: this process's rows of the batch, an array `(rows, …)` or a nest of them; all processes
     pass equally many, and call this together. Where they share the batch (DataParallel, or a mesh
     whose data axis spans them), the result has the rows of process 0, then those of process 1, and
-    so on; where they only share the model, all pass the same rows, and get as many.
+    so on; where they only share the model, all pass the same rows, and get as many. As after
+    `model.predict`, random generators and recurrent states have gone on.
 
-    Keras' own `predict` cannot fetch what lies on another process's devices.
+    Keras 3.15's own `predict` cannot fetch what lies on another process's devices.
     Raises RuntimeError without a distribution, which says how the batch lies on the devices.
     """
     distribution = keras.distribution.distribution()
@@ -43,38 +52,61 @@ def predict(model, x):
         )
 
     def placed(rows):
+        rows = np.asarray(rows)
         layout = distribution.get_data_layout(rows.shape).backend_layout
-        return jax.make_array_from_process_local_data(layout, np.asarray(rows))
+        return jax.make_array_from_process_local_data(layout, rows)
 
     groups = model.trainable_variables, model.non_trainable_variables
     state = tuple([v.value for v in variables] for variables in groups)
-    return jax.tree.map(_whole, _predict_step(model)(state, (jax.tree.map(placed, x),)))
+    outputs, new = _predict_step(model, state)(state, (jax.tree.map(placed, x),))
+    predicted = jax.tree.map(whole, outputs)
+    for variable, value in zip(model.non_trainable_variables, new, strict=True):
+        variable.assign(value)
+    return predicted
 
 
-def _predict_step(model):
-    """The model's jitted prediction, made once."""
-    if model not in _predict_steps:
+def _predict_step(model, state):
+    """The model's jitted prediction, made once for each way in which its variables lie."""
+    shardings = jax.tree.map(lambda value: value.sharding, state)
+    found = _predict_steps.get(model)
+    if found is None or found[0] != shardings:
         # The step must not keep alive the model that it is remembered for.
         proxy = weakref.proxy(model)
-        _predict_steps[model] = jax.jit(lambda state, batch: proxy.predict_step(state, batch)[0])
-    return _predict_steps[model]
+        step = jax.jit(
+            lambda state, batch: proxy.predict_step(state, batch),
+            out_shardings=(None, shardings[1]),
+        )
+        found = _predict_steps[model] = shardings, step
+    return found[1]
 
 
 @contextlib.contextmanager
 def gathered(variables):
-    """While open, reading one of `variables` gives all of it; every process must open this."""
+    """While open, reading one of `variables` in the first process gives all of it, on its CPU.
+
+    Every process must open this. The variables are gathered one by one, so that an accelerator
+    holds no more than one of them whole, and only for a moment.
+    """
     spread = [v for v in variables if not v.value.is_fully_addressable]
     parts = [v.value for v in spread]
-    # Older NumPy arrays turn into float64 when Keras saves them; JAX's keep their dtype.
-    wholes = [jax.device_put(to_host(v), jax.local_devices()[0]) for v in spread]
     try:
-        # Assigning would split the value again, and inside a StatelessScope Keras cannot save.
-        for variable, whole in zip(spread, wholes, strict=True):
-            variable._value = whole
+        for variable in spread:
+            value = to_host(variable)
+            if jax.process_index() == 0:
+                # Older NumPy arrays turn into float64 when Keras saves them; JAX's keep their
+                # dtype. Assigning would split the value again.
+                keras_internals.put(variable, jax.device_put(value, _host_device()))
         yield
     finally:
         for variable, part in zip(spread, parts, strict=True):
-            variable._value = part
+            keras_internals.put(variable, part)
+
+
+def _host_device():
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # JAX_PLATFORMS leaves the CPU out
+        return jax.local_devices()[0]
 
 
 @contextlib.contextmanager

@@ -20,15 +20,16 @@ UNREADABLE = (
 
 
 @contextlib.contextmanager
-def replacing(path, suffix=".tmp"):
+def replacing(path: Path, suffix: str = ".tmp"):
     """Yield a path beside `path` to write to, which takes its place if the block ends well.
 
     What was written reaches the disk before, so that a reader, or a run after a crash, meets the
     old file or the new one and never half of one. On a failure `path` keeps what it had, and what
-    was written is removed. The path to write to ends in `suffix`.
+    was written is removed. The path to write to ends in `suffix`. A symbolic link stays one: the
+    file that it names is replaced.
     """
-    # Where `path` is a link, its target is replaced. A name of 255 bytes leaves no room for more.
     path = Path(os.path.realpath(path))
+    # A name that has all the 255 bytes it can have leaves no room for more.
     name = zlib.crc32(os.fsencode(path.name))
     partial = path.with_name(f".{name:08x}.{os.getpid()}{suffix}")
     try:

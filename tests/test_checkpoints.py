@@ -363,3 +363,16 @@ def test_a_policy_that_differs_is_named(tmp_path):
     checkpoints.save(model, path)
     with pytest.raises(RuntimeError, match=r"Received: policy .*mixed_bfloat16.*, saved .*float32"):
         checkpoints.restore(path, build=lambda: Block(dtype="mixed_bfloat16"), sample=sample)
+
+
+def test_a_file_from_before_predictions_were_recorded_comes_back(saved, tmp_path):
+    old = tmp_path / "old.keras"
+    with zipfile.ZipFile(saved[1]) as new, zipfile.ZipFile(old, "w") as without:
+        for name in set(new.namelist()) - {"chapter18.npz"}:
+            data = new.read(name)
+            if name == manifests.NAME:
+                record = json.loads(data)
+                del record["trainable"]
+                data = json.dumps(record)
+            without.writestr(name, data)
+    assert checkpoints.restore(old).optimizer.iterations == 2

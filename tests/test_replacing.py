@@ -1,5 +1,7 @@
 """A file is the old one or the new one, at any moment and after any failure."""
 
+from pathlib import Path
+
 import pytest
 
 from chapter18.replacing import replacing
@@ -41,18 +43,32 @@ def test_a_file_that_was_not_there_is_made(tmp_path):
     assert (tmp_path / "b.keras").read_bytes() == b"new"
 
 
-def test_a_link_stays_and_its_target_is_replaced(path):
-    link = path.parent / "link.json"
-    link.symlink_to(path)
+def test_a_symbolic_link_stays_one_and_its_target_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    target = tmp_path / "there" / "a.json"
+    target.write_text("old")
+    link = tmp_path / "link.json"
+    link.symlink_to(Path("there") / "a.json")
+    with replacing(link) as partial:
+        assert partial.parent == target.parent
+        partial.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert sorted(tmp_path.rglob("*.json")) == [link, target]
+
+
+def test_a_link_to_a_file_not_yet_there_makes_it(tmp_path):
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "later.json")
     with replacing(link) as partial:
         partial.write_text("new")
     assert link.is_symlink()
-    assert path.read_text() == "new"
-    assert sorted(path.parent.iterdir()) == [path, link]
+    assert (tmp_path / "later.json").read_text() == "new"
 
 
-def test_a_name_may_have_all_255_bytes(tmp_path):
-    longest = tmp_path / ("n" * 255)
-    with replacing(longest) as partial:
+@pytest.mark.parametrize("name", ["a" * 247 + ".json", "گ" * 125 + ".json"])
+def test_a_name_may_have_all_the_bytes_that_it_can(tmp_path, name):
+    with replacing(tmp_path / name, suffix=".json") as partial:
+        assert partial.suffix == ".json"
         partial.write_text("new")
-    assert [each.name for each in tmp_path.iterdir()] == [longest.name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -75,6 +75,7 @@ def _child(flag):
         env=os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flag},
         capture_output=True,
         text=True,
+        encoding="utf-8",
         check=True,
     )
     return json.loads(done.stdout.splitlines()[-1])

@@ -13,7 +13,7 @@ from chapter18 import checks
 _here = threading.local()
 
 
-def build(build, sample, then):
+def build(build, sample, then, *, policy=None):
     """Return `then(model)` for the model of `build()`, whose variables have shapes but no arrays.
 
     `sample` is a batch as the model is called with: an array, or a list or dict of arrays, or
@@ -22,19 +22,19 @@ def build(build, sample, then):
 
     Everything, `then` included, runs in a thread of its own, where Keras' global state is fresh:
     automatic names count from the beginning (always `sequential/dense/kernel`), no distribution is
-    set, and what is set there ends with it. Only the dtype policy and the flash attention switch
-    are carried over, so open other scopes, such as `keras.RematScope`, inside `build`. Inside
-    `then`, `allocate()` turns the model into a real one, `assign()` gives it the values that
-    `build` assigned (loaded weights, an adapted layer), and `scope()` lets optimizer slots be made
-    without arrays; a model that `then` does not allocate is never allocated at all, but must not
-    be used later.
+    set, and what is set there ends with it. Only the dtype policy (or `policy`, a name or a policy)
+    and the flash attention switch are carried over, so open other scopes, such as
+    `keras.RematScope`, inside `build`. Inside `then`, `allocate()` turns the model into a real one,
+    `assign()` gives it the values that `build` assigned (loaded weights, an adapted layer), and
+    `scope()` lets optimizer slots be made without arrays; a model that `then` does not allocate is
+    never allocated at all, but must not be used later.
 
     Raises TypeError when `sample` has no shapes or `build` returns no Keras layer, ValueError when
     there is no sample and the model needs one, and RuntimeError when `build` makes a variable from
     a value. Errors of `build` and `then` come through unchanged.
     """
     inputs = None if sample is None else keras.tree.map_structure(_tensor, sample)
-    return isolated(lambda: then(_called(build, inputs)))
+    return isolated(lambda: then(_called(build, inputs)), policy=policy)
 
 
 def scope():

@@ -98,10 +98,6 @@ def _plan_here(build, mesh, options):
     """Plan in this process, on devices that exist (or that a topology describes)."""
     policy = keras.dtype_policies.get(options["policy"])
 
-    def in_fresh_keras():
-        keras.config.set_dtype_policy(policy)
-        return abstract.build(build, options["sample"], then)
-
     def then(model):
         state = training_state.of(
             model,
@@ -114,7 +110,7 @@ def _plan_here(build, mesh, options):
         return state.arrays, state.parameters, guess
 
     with isolation.random_numbers_kept():
-        arrays, parameters, guess = abstract.isolated(in_fresh_keras)
+        arrays, parameters, guess = abstract.build(build, options["sample"], then, policy=policy)
     layout = options["layout"] if isinstance(options["layout"], str) else "rules"
     return Plan(
         mesh=dict(zip(mesh.axis_names, mesh.shape, strict=True)),

@@ -72,9 +72,10 @@ def child(code, *, python=sys.executable, limit=180, **env):
         name: value for name, value in os.environ.items() if name not in {"XLA_FLAGS", "NPROC"}
     }
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    path = os.pathsep.join(filter(None, [here, inherited.get("PYTHONPATH")]))
     done = subprocess.run(
         [python, "-c", code],
-        env={**inherited, "PYTHONPATH": here, **env},
+        env={**inherited, "PYTHONPATH": path, **env},
         capture_output=True,
         text=True,
         timeout=limit,

@@ -51,7 +51,10 @@ INSTEAD = {
     r".* -m pytest.*": ("{} --collect-only", "is this very run"),
     r".* chapter18 (links|build) .*": ("tiny course", "changes files that others read"),
     r"pip install '\.\[tpu-plan\]'": ("{} --dry-run", "fetches half a gigabyte"),
-    r"%pip install course\.zip": ("python -m pip install --dry-run course.zip", "is for Colab"),
+    r"%pip install --no-deps course\.zip": (
+        "python -m pip install --dry-run course.zip",
+        "is for Colab",
+    ),
     r".*pip install --no-index .*": ("{} --dry-run --ignore-installed", "installs all once more"),
     r"\.ci/run": ("bash -n {}", "repeats all tests, these too, for an hour"),
 }

@@ -13,7 +13,7 @@ from child import run_child
 from sharded_models import Block, batch, mlp
 
 from chapter18 import abstract, layouts, mesh, processes
-from chapter18.local_cluster import free_port
+from chapter18.children import free_port
 
 DEVICES = [f"cpu:{i}" for i in range(8)]  # names only: what is refused never reaches a device
 LAYOUTS = ("columns", "megatron", "fsdp", "replicated")

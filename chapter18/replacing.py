@@ -1,10 +1,14 @@
 """A file written whole or not at all, whatever ends the process, and known when it is not whole."""
 
 import contextlib
+import hashlib
 import os
 import zipfile
 import zlib
 from pathlib import Path
+
+# The bytes that file systems of Linux, macOS and Windows allow a name.
+_LONGEST = 255
 
 # What reading a damaged zip archive, or what it should hold, raises: a flipped bit may claim a
 # compression, an encryption or a length that is not there.
@@ -29,9 +33,7 @@ def replacing(path: Path, suffix: str = ".tmp"):
     file that it names is replaced.
     """
     path = Path(os.path.realpath(path))
-    # A name that has all the 255 bytes it can have leaves no room for more.
-    name = zlib.crc32(os.fsencode(path.name))
-    partial = path.with_name(f".{name:08x}.{os.getpid()}{suffix}")
+    partial = path.with_name(_beside(path.name, f".{os.getpid()}{suffix}"))
     try:
         yield partial
         with open(partial, "rb+") as file:
@@ -39,3 +41,10 @@ def replacing(path: Path, suffix: str = ".tmp"):
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _beside(name, ending):
+    beside = f".{name}{ending}"
+    if len(os.fsencode(beside)) <= _LONGEST:
+        return beside
+    return f".{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{ending}"

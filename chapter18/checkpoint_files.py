@@ -46,7 +46,8 @@ def add_records(file: Path, manifest: manifests.Manifest, proof: Proof) -> None:
             )
         archive.writestr(manifests.NAME, manifest.to_json())
         content = {"predictions": tuple(proof.predictions), "derived": proof.derived}
-        archive.writestr(_PROOF, array_archives.pack(content))
+        # Compressed, because the end of a NumPy archive would pass for that of a torn checkpoint.
+        archive.writestr(_PROOF, array_archives.pack(content), zipfile.ZIP_DEFLATED)
 
 
 def read(file: Path, path) -> Checkpoint:

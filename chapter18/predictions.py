@@ -10,8 +10,8 @@ import numpy as np
 
 from chapter18 import abstract, isolation, layers, processes
 
-# Two samples tell rows apart; an open axis gets a length that strides and pools can halve often.
-_ROWS, _LENGTH = 2, 32
+# So many samples split over most meshes; an open axis gets a length that pools can halve often.
+_ROWS, _LENGTH = 8, 32
 # Of a large output so many entries are recorded, evenly spaced.
 _ENTRIES = 4096
 # In parts of the largest prediction: other devices add the same numbers in another order.
@@ -96,13 +96,30 @@ def _outputs(model, inputs):
         keras.distribution.set_distribution(distribution)
         state = tuple([v.value for v in variables] for variables in groups)
         # Made anew each time: a compiled step holds on to what layers keep outside of variables.
-        step = jax.jit(lambda state, batch: model.predict_step(state, batch)[0])
+        step = jax.jit(lambda state, batch: model.predict_step(state, _split(batch))[0])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return [processes.whole(leaf) for leaf in jax.tree.leaves(step(state, (inputs,)))]
 
     with isolation.random_numbers_kept():
         return abstract.isolated(run)
+
+
+def _split(batch):
+    """Lay a batch out as Keras would, where its rows divide.
+
+    XLA's CPU compiler may corrupt memory where convolutions are split by channels and rows are not
+    (seen with JAX 0.8.3).
+    """
+    distribution = keras.distribution.distribution()
+
+    def placed(rows):
+        if distribution is None or rows.shape[0] % distribution.num_model_replicas:
+            return rows
+        layout = distribution.get_data_layout(rows.shape).backend_layout
+        return jax.lax.with_sharding_constraint(rows, layout)
+
+    return jax.tree.map(placed, batch)
 
 
 def _described(leaf):
@@ -132,10 +149,7 @@ def _tolerance(model):
 
 def _made_up(model):
     """Batches to try, the likeliest first; none for text and for inputs that nothing tells of."""
-    try:
-        declared = model.input
-    except (AttributeError, ValueError):  # a subclassed model declares none
-        declared = None
+    declared = _declared(model)
     if declared is not None:
         if any(t.dtype == "string" for t in keras.tree.flatten(declared)):
             return
@@ -147,6 +161,15 @@ def _made_up(model):
         for dtype in ("float32", "int32"):
             rng = np.random.default_rng(0)
             yield _of_shapes(built_with, rng, dtype)
+
+
+def _declared(model):
+    if isinstance(model, keras.Sequential):  # which has no `input` before it was called
+        return model.inputs[0] if model.inputs else None
+    try:
+        return model.input
+    except (AttributeError, ValueError):  # a subclassed model declares none
+        return None
 
 
 def _of_shapes(shapes, rng, dtype):

@@ -81,19 +81,19 @@ def test_unknown_inputs_are_said_and_a_sample_proves(tmp_path):
             self.dense = keras.layers.Dense(2)
 
         def call(self, x):
-            if not isinstance(x, dict) or x["a"].shape[0] not in (1, 8):
+            if not isinstance(x, dict) or x["a"].shape[0] not in (1, 5):
                 raise ValueError("no")
             return self.dense(x["a"])
 
     model = Picky()
-    model({"a": X})
+    model({"a": X[:5]})
     with pytest.warns(UserWarning, match=r"Only variables are proven: 'picky.*Pass sample="):
         path = saved(model, tmp_path)
     with pytest.warns(UserWarning, match="saved without predictions"):
-        checkpoints.restore(path, build=Picky, sample={"a": X})
+        checkpoints.restore(path, build=Picky, sample={"a": X[:5]})
     path = saved(model, tmp_path, sample={"a": X[:1]})
-    again = checkpoints.restore(path, build=Picky, sample={"a": X})
-    np.testing.assert_array_equal(again({"a": X}), model({"a": X}))
+    again = checkpoints.restore(path, build=Picky, sample={"a": X[:5]})
+    np.testing.assert_array_equal(again({"a": X[:5]}), model({"a": X[:5]}))
     before = path.read_bytes()
     with pytest.raises(ValueError, match=r"can be called with\. Received: sample=\[\(8, 4\)\].*no"):
         checkpoints.save(model, path, sample=X)
@@ -148,7 +148,7 @@ def test_nests_of_inputs_and_outputs_are_proven(tmp_path):
     first = keras.layers.Dense(2)(joined)
     model = keras.Model({"a": a, "b": b}, {"first": first, "best": keras.ops.argmax(first, -1)})
     found = predictions.record(model)
-    assert {name: leaf.shape for name, leaf in found.inputs.items()} == {"a": (2, 4), "b": (2, 3)}
+    assert {name: leaf.shape for name, leaf in found.inputs.items()} == {"a": (8, 4), "b": (8, 3)}
     assert len(found.outputs) == 2
     checkpoints.restore(saved(model, tmp_path))
 

@@ -25,7 +25,7 @@ def sampling():
 
 def recurrent():
     layers = [keras.Input(batch_shape=(4, 3, 4)), keras.layers.LSTM(2, stateful=True)]
-    return keras.Sequential(layers)
+    return keras.Sequential(layers)  # whose states Keras 3.15 and 3.16 do not carry on in `predict`
 
 
 def nested():
@@ -48,7 +48,8 @@ def test_the_state_goes_on_from_batch_to_batch_as_in_keras(build):
         ours, theirs = processes.predict(model, batch), expected.predict(batch, verbose=0)
         jax.tree.map(np.testing.assert_array_equal, ours, theirs)
         results.append(jax.tree.leaves(ours)[0])
-    assert np.abs(results[0] - results[2]).max() > 1e-3
+    moved = np.abs(results[0] - results[2]).max()
+    assert moved > 1e-3 or build is recurrent
     for ours, theirs in zip(model.variables, expected.variables, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 

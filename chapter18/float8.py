@@ -151,8 +151,8 @@ def _check_accumulation(optimizer):
     steps = getattr(optimizer, "inner_optimizer", optimizer).gradient_accumulation_steps
     if steps:
         raise ValueError(
-            "Float8 does not go with gradient accumulation: Keras 3.15 mixes up the accumulators "
-            "of its scales, and the saved training does not load again. "
+            "Float8 does not go with gradient accumulation: what Keras 3.15 saves of such a "
+            "training it cannot load again. "
             f"Received: gradient_accumulation_steps={steps}. Use larger batches instead."
         )
 

@@ -3,7 +3,7 @@
 import nbformat
 from tiny_course import HEAD
 
-from chapter18 import building
+from chapter18 import building, built
 
 FRONT = """\
   title: {title}
@@ -88,5 +88,7 @@ def write_course(root, first=FIRST):
     ]:
         path = source / f"{name}.md"
         path.write_text(HEAD + FRONT.replace("{title}", called) + body, encoding="utf-8")
-        nbformat.write(building.assemble(path), root / "notebooks" / f"{name}.ipynb")
+        notebook = building.assemble(path)
+        built.seal(notebook)
+        nbformat.write(notebook, root / "notebooks" / f"{name}.ipynb")
     return root

@@ -26,7 +26,6 @@ test: .venv/test
 	$(BIN)/python -m chapter18 build --check
 	$(MAKE) unit
 	$(BIN)/python -m pytest $(IN_PAIRS) --nbval-lax --nbval-current-env notebooks
-	$(MAKE) smoke
 
 # What .ci/run repeats with other versions: make unit smoke BIN=…
 unit:

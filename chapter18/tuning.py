@@ -89,6 +89,7 @@ def make_tuner(
     option. Nothing is lost where none has finished, so there the search starts afresh. Raises
     `RuntimeError` while another search uses the folder.
     """
+    checks.on_jax(rule="A search trains Keras models on JAX.")
     seed = checks.positive_integer(
         seed,
         "seed",

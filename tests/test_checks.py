@@ -48,6 +48,14 @@ try:
     checks.built(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]), rule="R.")
 except RuntimeError as error:
     print(error)
+import keras_tuner as kt
+from chapter18 import tuning
+try:
+    tuning.make_tuner(
+        kt.RandomSearch, print, objective="loss", directory=".", project_name="p", seed=1
+    )
+except RuntimeError as error:
+    print(error)
 """
 
 
@@ -55,6 +63,8 @@ def test_a_model_of_another_backend_is_refused():
     said = run_child(ELSEWHERE, devices=0, env={"KERAS_BACKEND": "numpy"})
     assert said == (
         "The package works with Keras models on JAX. Received: Keras on numpy. "
+        "Set KERAS_BACKEND=jax before Keras is imported.\n"
+        "A search trains Keras models on JAX. Received: Keras on numpy. "
         "Set KERAS_BACKEND=jax before Keras is imported.\n"
     )
 

@@ -108,9 +108,9 @@ def _outputs(model, inputs):
 def _split(batch):
     """Lay a batch out as Keras would, where its rows divide.
 
-    XLA's CPU compiler may corrupt memory where convolutions are split by channels and rows are not
-    (seen with JAX 0.8.3).
+    XLA on a CPU dies where convolutions are split by channels and rows are not.
     """
+    # STACK.md: jax-split-channels
     distribution = keras.distribution.distribution()
 
     def placed(rows):

@@ -38,3 +38,6 @@ def _no_global_state_left():
     if keras:
         keras.distribution.set_distribution(None)
         keras.config.set_dtype_policy("float32")
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot:
+        pyplot.close("all")

@@ -2,17 +2,10 @@
 
 from types import SimpleNamespace
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
 from chapter18 import device_figures
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def texts(ax):

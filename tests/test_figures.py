@@ -1,6 +1,5 @@
 """What the figures compute before they draw: read back from the axes."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,12 +13,6 @@ from chapter18 import (
     step_figures,
     tuning_figures,
 )
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def titles(figure):

@@ -4,18 +4,11 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import jax
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
 from chapter18 import mesh, mesh_figures
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def texts(ax):

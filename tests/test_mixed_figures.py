@@ -1,17 +1,9 @@
 """What the figures of section 7 compute before they draw: read back from the axes."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import pytest
 
 from chapter18 import mixed_figures
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def test_shares_of_lost_entries_stand_over_powers_of_two():

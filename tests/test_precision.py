@@ -1,5 +1,4 @@
 import keras
-import matplotlib.pyplot as plt
 import ml_dtypes
 import numpy as np
 import pytest
@@ -284,13 +283,6 @@ def test_unknown_policies_are_refused_and_change_nothing(name):
     assert keras.config.dtype_policy().name == "float32"
 
 
-@pytest.fixture
-def _close_figures():
-    yield
-    plt.close("all")
-
-
-@pytest.mark.usefixtures("_close_figures")
 def test_the_picture_shows_the_real_bits():
     rows = {name: precision.bits(np.pi, name) for name in ("float16", "bfloat16")}
     (ax,) = precision_figures.bit_rows(rows).axes
@@ -301,7 +293,6 @@ def test_the_picture_shows_the_real_bits():
     assert written[-3:] == ["−", "17, which means $2^{2}$", "significand 1.625"]
 
 
-@pytest.mark.usefixtures("_close_figures")
 def test_number_lines_mark_every_number():
     (ax,) = precision_figures.number_lines(["float8_e5m2"], 1, 4).axes
     (marks,) = ax.collections
@@ -310,7 +301,6 @@ def test_number_lines_mark_every_number():
     ]
 
 
-@pytest.mark.usefixtures("_close_figures")
 def test_spacings_end_with_a_dot_at_the_largest_number():
     (ax,) = precision_figures.spacings(["float16", "bfloat16"], low=-2, high=20).axes
     lines = [line.get_xydata().tolist() for line in ax.get_lines()]
@@ -321,7 +311,6 @@ def test_spacings_end_with_a_dot_at_the_largest_number():
     assert len(lines) == 4
 
 
-@pytest.mark.usefixtures("_close_figures")
 def test_ranges_count_shares_of_what_is_not_zero():
     (top, bottom) = precision_figures.ranges({"weights": np.array([0, -1.0, 1.0, 1e-5])}).axes
     (steps,) = top.patches

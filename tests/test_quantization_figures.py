@@ -1,17 +1,9 @@
 """What the figures compute before they draw: read back from the axes."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import pytest
 
 from chapter18 import quantization_figures
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def lines(ax):

@@ -1,18 +1,11 @@
 """What the figures of section 5 draw: read back from the axes."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import same_color
 
 from chapter18 import step_figures
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def points(ax):

@@ -9,21 +9,21 @@ LOCKED := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt
 .PHONY: course quick lab test unit smoke bench build site lock
 
 course: .venv/course
-	$(BIN)/python -m chapter18 run
+	$(BIN)/python -m course run
 
 quick: .venv/course
-	$(BIN)/python -m chapter18 run --quick
+	$(BIN)/python -m course run --quick
 
 # JupyterLab aligns every paragraph to the left; the style sheet sends the Persian ones to the right.
 lab: .venv/course
 	mkdir -p build/jupyter/custom
-	cp chapter18/site/lab.css build/jupyter/custom/custom.css
+	cp course/site/lab.css build/jupyter/custom/custom.css
 	JUPYTER_CONFIG_DIR=build/jupyter $(BIN)/jupyter lab --custom-css notebooks
 
 test: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m chapter18 build --check
+	$(BIN)/python -m course build --check
 	$(MAKE) unit
 	$(BIN)/python -m pytest $(IN_PAIRS) --nbval-lax --nbval-current-env notebooks
 
@@ -32,16 +32,16 @@ unit:
 	$(BIN)/python -m pytest $(IN_PAIRS)
 
 smoke:
-	ls notebooks/source | cut -c 1-2 | xargs -P 2 -n 1 $(BIN)/python -m chapter18 run --quick --out build/quick
+	ls notebooks/source | cut -c 1-2 | xargs -P 2 -n 1 $(BIN)/python -m course run --quick --out build/quick
 
 bench: .venv/course
 	$(BIN)/python -m benchmarks
 
 build: .venv/course
-	$(BIN)/python -m chapter18 build
+	$(BIN)/python -m course build
 
 site: .venv/course
-	$(BIN)/python -m chapter18 html --out build/site
+	$(BIN)/python -m course html --out build/site
 
 # The newest versions that fit each other on every supported Python and system: one for all.
 lock:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from benchmarks.rows import Row
-from chapter18 import children
+from chapter18._shared import children
 
 _LIMIT_SECONDS = 5.0
 _CHILD = """

@@ -9,7 +9,8 @@ import keras
 import numpy as np
 
 from benchmarks.rows import Row
-from chapter18 import datasets, model_copies, quantization, quantized_files
+from chapter18 import datasets, quantization
+from chapter18.quantization import _copies, _files
 
 ROUNDS = 7
 
@@ -68,8 +69,8 @@ def _sizes(models, probe):
         for name, model in models.items():
             path = Path(folder) / f"{name}.weights.h5"
             if name == "float32":
-                model_copies.copy(model, probe).model.save_weights(path)
+                _copies.copy(model, probe).model.save_weights(path)
             else:
-                quantized_files.export(model, path, probe=probe)
+                _files.export(model, path, probe=probe)
             sizes[name] = path.stat().st_size / 1e6
     return sizes

@@ -1,38 +1,21 @@
-"""Read and write a model that several processes hold together."""
+"""Models that several processes hold together, and the processes themselves."""
 
-import contextlib
 import weakref
+from typing import Any
 
 import jax
 import keras
 import numpy as np
-from jax.experimental import multihost_utils
 
-from chapter18 import keras_internals
+from chapter18._shared.children import Child, free_port, run
+from chapter18._shared.gathering import whole
+
+__all__ = ["Child", "free_port", "predict", "run"]
 
 _predict_steps = weakref.WeakKeyDictionary()
 
 
-def to_host(variable):
-    """Return a variable's whole value as a NumPy array; every process must call this."""
-    return whole(variable.value)
-
-
-def whole(value: jax.Array) -> np.ndarray:
-    """Return all of an array that may be spread over processes; each of them must call this."""
-    if value.is_fully_addressable:
-        return np.asarray(value)
-    if value.is_fully_replicated:
-        return np.asarray(value.addressable_data(0))
-    return np.asarray(multihost_utils.process_allgather(value, tiled=True))
-
-
-def of_first(nest):
-    """Return the first process's nest of host arrays, in every process; each must call this."""
-    return multihost_utils.broadcast_one_to_all(nest) if jax.process_count() > 1 else nest
-
-
-def predict(model: keras.Model, x):
+def predict(model: keras.Model, x: Any) -> Any:
     """Return the model's predictions for one global batch, NumPy, in every process.
 
     `x`: this process's rows of the batch, an array `(rows, …)` or a nest of them; all processes
@@ -78,54 +61,3 @@ def _predict_step(model, state):
         )
         found = _predict_steps[model] = shardings, step
     return found[1]
-
-
-@contextlib.contextmanager
-def gathered(variables):
-    """While open, reading one of `variables` in the first process gives all of it, on its CPU.
-
-    Every process must open this. The variables are gathered one by one, so that an accelerator
-    holds no more than one of them whole, and only for a moment.
-    """
-    spread = [v for v in variables if not v.value.is_fully_addressable]
-    parts = [v.value for v in spread]
-    try:
-        for variable in spread:
-            value = to_host(variable)
-            if jax.process_index() == 0:
-                # Older NumPy arrays turn into float64 when Keras saves them; JAX's keep their
-                # dtype. Assigning would split the value again.
-                keras_internals.put(variable, jax.device_put(value, _host_device()))
-        yield
-    finally:
-        for variable, part in zip(spread, parts, strict=True):
-            keras_internals.put(variable, part)
-
-
-def _host_device():
-    try:
-        return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # JAX_PLATFORMS leaves the CPU out
-        return jax.local_devices()[0]
-
-
-@contextlib.contextmanager
-def first_only():
-    """Yield whether this process is the first, which writes; on exit all have waited for it.
-
-    Raises RuntimeError in the others when the first one failed.
-    """
-    if jax.process_count() == 1:
-        yield True
-        return
-    written = False
-    try:
-        yield jax.process_index() == 0
-        written = True
-    finally:
-        everywhere = bool(multihost_utils.broadcast_one_to_all(np.array(written)))
-    if not everywhere:
-        raise RuntimeError(
-            "The first process writes for all. Received: an error there. "
-            "Read what process 0 printed."
-        )

@@ -9,21 +9,22 @@ import sys
 import time
 from pathlib import Path
 
-from chapter18.children import Child, is_running
+from chapter18._shared.children import Child, is_running
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# `-c` puts the working directory, which is ROOT, first on the path; tests/ follows for helpers.
+# `-c` puts the working directory, which is ROOT, first on the path; the folders of the tests, as
+# pytest has put them on this process's path, follow for helpers.
 # Warnings are what pytest's own options in pyproject.toml make of them.
 _STARTER = """\
-import builtins, pathlib, runpy, sys, tomllib, warnings
+import builtins, os, pathlib, runpy, sys, tomllib, warnings
 options = tomllib.loads(pathlib.Path("pyproject.toml").read_text("utf-8"))["tool"]["pytest"]
 for line in options["ini_options"]["filterwarnings"]:
     action, message, category = line.split(":") if ":" in line else (line, "", "Warning")
     warnings.filterwarnings(action, message, getattr(builtins, category))
-target, devices = sys.argv[1], int(sys.argv[2])
-sys.argv[:] = [target, *sys.argv[3:]]
-sys.path.insert(1, "tests")
+target, devices, helpers = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(os.pathsep)
+sys.argv[:] = [target, *sys.argv[4:]]
+sys.path[1:1] = helpers
 if devices:
     from chapter18.devices import use
     use(devices)
@@ -38,14 +39,15 @@ def run_child(code_or_path, *args, devices=8, timeout=300, env=None):
     """Run a scenario in a child process and return what it printed on stdout.
 
     `code_or_path` is Python source, or the path of a script (a name without a folder is looked up
-    in tests/); `args` become `sys.argv[1:]` as text. The child has `devices` devices, awake before
+    beside the tests that run); `args` become `sys.argv[1:]` as text. The child has `devices`
+    devices, awake before
     the scenario starts; with `devices=0` it chooses for itself. Its warnings are errors, but for
     those that pytest is told to ignore, and `env` adds environment variables to this process's.
 
     Raises AssertionError, with the end of stderr, when the child exits with anything but 0, and
     when it needs more than `timeout` seconds: then it and its own children were killed.
     """
-    given = [_target(code_or_path), devices, *args]
+    given = [_target(code_or_path), devices, os.pathsep.join(_helpers()), *args]
     with Child(
         [sys.executable, "-c", _STARTER, *(str(argument) for argument in given)],
         cwd=ROOT,
@@ -66,12 +68,17 @@ def run_child(code_or_path, *args, devices=8, timeout=300, env=None):
     return out
 
 
+def _helpers():
+    """The folders of the tests on this process's path."""
+    tests = str(ROOT / "tests")
+    return [folder for folder in sys.path if folder.startswith(tests)]
+
+
 def _target(code_or_path):
     text = os.fspath(code_or_path)
-    if "\n" in text or not text.endswith(".py"):
+    if "\n" in text or not text.endswith(".py") or Path(text).parent.name:
         return text
-    path = Path(text)
-    return str(path if path.parent.name else ROOT / "tests" / path)
+    return next(str(path) for path in (Path(f) / text for f in _helpers()) if path.is_file())
 
 
 def all_end(pids, limit=30):

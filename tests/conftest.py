@@ -13,11 +13,11 @@ os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import pytest
 
-from chapter18 import jax_faults
+from chapter18.devices import _jax_faults
 
 # What devices.use does where JAX computes wrongly on a CPU; most tests do without it.
 _JAX = tuple(int(part) for part in re.findall(r"\d+", version("jax")))
-for fault in jax_faults.FLAGGED:
+for fault in _jax_faults.FLAGGED:
     if fault.concerns(_JAX) and not fault.is_guarded():
         fault.avoid()
 
@@ -25,7 +25,7 @@ for fault in jax_faults.FLAGGED:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The folder of the course's site, written once for all tests that read it."""
-    from chapter18 import website
+    from course import website
 
     root = Path(__file__).parent.parent
     return website.write(root, out=tmp_path_factory.mktemp("site")).parent

@@ -4,44 +4,44 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import measure_accelerator
-from chapter18 import measured
+from chapter18 import recorded
+from recordings import accelerator
 
-TABLE = pd.DataFrame([["a", 1.5, 0.9, 7, None], ["b", 2.0, 0.8, 8, 9]], columns=measured.COLUMNS)
-RECORD = measured.Measurement("a chip", "2026-11-29", {"jax": "1.0"}, "a script", {"fused": TABLE})
+TABLE = pd.DataFrame([["a", 1.5, 0.9, 7, None], ["b", 2.0, 0.8, 8, 9]], columns=recorded.COLUMNS)
+RECORD = recorded.Measurement("a chip", "2026-11-29", {"jax": "1.0"}, "a script", {"fused": TABLE})
 
 
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
     """A package whose data folder is empty."""
     (tmp_path / "data").mkdir()
-    monkeypatch.setattr(measured.resources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(recorded.resources, "files", lambda _: tmp_path)
     return tmp_path / "data"
 
 
 def test_a_measurement_comes_back_as_it_was(shipped):
-    (shipped / "measured_a_chip.json").write_text(measured.dumps(RECORD), "utf-8")
+    (shipped / "measured_a_chip.json").write_text(recorded.dumps(RECORD), "utf-8")
     (shipped / "other.json").write_text("{}", "utf-8")
-    (back,) = measured.load()
+    (back,) = recorded.measurements()
     assert back._replace(tables=None) == RECORD._replace(tables=None)
     pd.testing.assert_frame_equal(back.tables["fused"], TABLE, check_dtype=False)
-    text = measured.describe("fused")
+    text = recorded.figures("fused")
     assert text.startswith("a chip, 2026-11-29, jax 1.0 (a script)\n")
     assert "1.5" in text
-    assert "No accelerator" in measured.describe("training")
+    assert "No accelerator" in recorded.figures("training")
 
 
 @pytest.mark.usefixtures("shipped")
 def test_without_a_measurement_one_line_says_how_to_make_one():
-    assert measured.load() == []
-    assert measured.describe("fused").startswith("No accelerator has been measured yet")
+    assert recorded.measurements() == []
+    assert recorded.figures("fused").startswith("No accelerator has been measured yet")
 
 
 def test_what_the_package_ships_was_measured_on_an_accelerator():
-    for record in measured.load():
+    for record in recorded.measurements():
         assert "CPU" not in record.hardware
         assert "--small" not in record.script
-        assert set(record.tables) == set(measure_accelerator.SETTINGS)
+        assert set(record.tables) == set(accelerator.SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +49,10 @@ def rows(tmp_path_factory):
     """Every setting at a small size, measured in this process: rows by experiment and setting."""
     weights = tmp_path_factory.mktemp("weights") / "mlp.weights.h5"
     return {
-        (experiment, setting): measure_accelerator.measure_one(
-            experiment, setting, measure_accelerator.SMALL, weights
+        (experiment, setting): accelerator.measure_one(
+            experiment, setting, accelerator.SMALL, weights
         )
-        for experiment, settings in measure_accelerator.SETTINGS.items()
+        for experiment, settings in accelerator.SETTINGS.items()
         for setting in settings
     }
 
@@ -67,7 +67,7 @@ def test_every_setting_is_measured(rows):
 
 @pytest.mark.once
 def test_bytes_are_those_of_the_parameters(rows):
-    width = measure_accelerator.SMALL["width"]
+    width = accelerator.SMALL["width"]
     parameters = 784 * width + width + width * width + width + width * 10 + 10
     held = {key: row[3] for key, row in rows.items()}
     for setting in ("float32", "mixed_bfloat16", "mixed_float16"):
@@ -84,10 +84,10 @@ def test_fusing_changes_no_accuracy(rows):
 
 @pytest.mark.once
 def test_the_script_measures_in_children_and_writes_a_record(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(measure_accelerator, "SETTINGS", {"training": ("float32",)})
-    path = measure_accelerator.main(["--small", "--out", str(tmp_path)])
+    monkeypatch.setattr(accelerator, "SETTINGS", {"training": ("float32",)})
+    path = accelerator.main(["--small", "--out", str(tmp_path)])
     record = json.loads(path.read_text("utf-8"))
-    assert record["script"] == "benchmarks/measure_accelerator.py --small"
+    assert record["script"] == "recordings/accelerator.py --small"
     (row,) = record["tables"]["training"]
     assert row["setting"] == "float32"
     assert np.isfinite(row["seconds"])
@@ -95,9 +95,9 @@ def test_the_script_measures_in_children_and_writes_a_record(tmp_path, monkeypat
 
 
 def test_a_machine_without_an_accelerator_is_refused(monkeypatch):
-    from chapter18.accelerators import Accelerators
+    from chapter18.devices._counting import Accelerators
 
     nothing = Accelerators("none", 0)
     monkeypatch.setattr("chapter18.devices.count_accelerators", lambda: nothing)
     with pytest.raises(SystemExit, match=r"come from an accelerator. Received: .*Add --small"):
-        measure_accelerator.main([])
+        accelerator.main([])

@@ -3,11 +3,11 @@ import re
 
 import pytest
 
-from chapter18 import recorded_plans
-from chapter18.collectives import Collective
-from chapter18.compiling import Estimate
-from chapter18.plans import Plan
-from chapter18.training_state import PlannedArray
+from chapter18 import recorded
+from chapter18.planning._collectives import Collective
+from chapter18.planning._estimate import Estimate
+from chapter18.planning._plan import Plan
+from chapter18.planning._step import PlannedArray
 
 KERNEL = PlannedArray("parameters", True, "dense/kernel", (3, 4), "float32", (None, "model"), 24)
 ESTIMATE = Estimate(
@@ -29,15 +29,15 @@ REFUSED = PLAN._replace(estimate=Estimate("a compiler", "tpu", 7, refusal="needs
 
 def test_a_recording_comes_back_as_it_was(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
-    monkeypatch.setattr(recorded_plans.resources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(recorded.resources, "files", lambda _: tmp_path)
     plans = {"full": PLAN, "refused": REFUSED, "exact": PLAN._replace(estimate=None)}
-    recording = recorded_plans.Recording(plans, "2026-11-29", {"jax": "1.0"}, "a script")
-    (tmp_path / "data/some_plan.json").write_text(recorded_plans.dumps(recording), "utf-8")
-    assert recorded_plans.load("some_plan") == recording
+    recording = recorded.Recording(plans, "2026-11-29", {"jax": "1.0"}, "a script")
+    (tmp_path / "data/some_plan.json").write_text(recorded.dumps(recording), "utf-8")
+    assert recorded.plans("some_plan") == recording
 
 
 def test_the_recording_of_section_5_is_whole():
-    recording = recorded_plans.load("v5e_plan")
+    recording = recorded.plans("v5e_plan")
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", recording.date)
     assert {"keras", "jax", "libtpu"} <= set(recording.versions)
     assert set(recording.plans) == {"tiny", "wide"}
@@ -48,11 +48,11 @@ def test_the_recording_of_section_5_is_whole():
     parameters = 4 * (784 * 64 + 64 + 64 * 10 + 10)
     assert recording.plans["tiny"].parameter_bytes == parameters
     assert recording.plans["tiny"].optimizer_bytes == 2 * parameters + 8
-    assert json.loads(recorded_plans.dumps(recording))["script"].startswith("benchmarks/")
+    assert json.loads(recorded.dumps(recording))["script"].startswith("recordings/")
 
 
 def test_the_recording_of_section_7_is_whole():
-    recording = recorded_plans.load("mixed_v5e_plan")
+    recording = recorded.plans("mixed_v5e_plan")
     assert {"keras", "jax", "libtpu"} <= set(recording.versions)
     assert set(recording.plans) == {"float32", "mixed_bfloat16", "mixed_float16"}
     # 784 → 2048 → 2048 → 2048 → 10, by hand; the weights are float32 under every policy.
@@ -66,4 +66,4 @@ def test_the_recording_of_section_7_is_whole():
 def test_an_unknown_recording_is_refused_with_those_there_are():
     known = r"\['mixed_v5e_plan', 'v5e_plan'\]"
     with pytest.raises(ValueError, match=f"Received: 'v9_plan'. There are {known}"):
-        recorded_plans.load("v9_plan")
+        recorded.plans("v9_plan")

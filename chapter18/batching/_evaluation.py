@@ -1,0 +1,178 @@
+"""Batches that fit the devices: plan them, evaluate any number of rows exactly, trim for fit.
+
+JAX splits a batch over the data axis of the distribution only if its rows divide by it. Here a
+batch that does not is given whole to every device instead: slower for that one batch, and exact.
+Padding would not be: compiled metrics and the loss count the padding too.
+"""
+
+import weakref
+from typing import NamedTuple
+
+import jax
+import keras
+import numpy as np
+
+from chapter18._shared import checks
+from chapter18.batching._plans import count_rows, plan_batches, replicas
+
+
+def evaluate(model: keras.Model, x, y=None, *, sample_weight=None, batch_size: int = 32) -> dict:
+    """Return `{name: value}` of the loss and metrics, as one device computes them with Keras.
+
+    - `x`, `y`, `sample_weight`: arrays `(samples, …)` or nests of them, any number of rows.
+    - `batch_size`: the global batch size.
+
+    What layers keep (random states, the states of a stateful RNN) goes from batch to batch and
+    stays in the model, as Keras leaves it. A failure leaves that and the weights alone. Raises
+    TypeError when it is no Keras model; ValueError when it is not compiled, the numbers of rows
+    differ or are 0, or the batch size does not divide by the devices; RuntimeError in a run of
+    several processes.
+    """
+    checks.compiled(model, rule="Evaluation needs a compiled model.")
+    batches = _batches((x, y, _weight_each_output(y, sample_weight)), batch_size)
+    step = _compiled(_test_steps, model, batches[0], _test_step)
+    weights = _values(model.trainable_variables)
+    model.reset_metrics()
+    state = _values(model.non_trainable_variables), _values(model.metrics_variables)
+    for batch in batches:
+        logs, state = step(weights, state, _placed(batch))
+    _assign(model.non_trainable_variables, state[0])
+    _assign(model.metrics_variables, state[1])
+    return {name: _plain(value) for name, value in logs.items()}
+
+
+def predict(model: keras.Model, x, *, batch_size: int = 32):
+    """Return predictions `(samples, …)` as NumPy, for any number of rows; a nest if the model does.
+
+    Same arguments, same promises and refusals as `evaluate`; the model need not be compiled.
+    """
+    checks.keras_model(model, rule="Predictions are a Keras model's.")
+    batches = _batches((x,), batch_size)
+    step = _compiled(_predict_steps, model, batches[0], _predict_step)
+    weights, state = _values(model.trainable_variables), _values(model.non_trainable_variables)
+    outputs = []
+    for batch in batches:
+        output, state = step((weights, state), _placed(batch))
+        outputs.append(jax.tree.map(np.asarray, output))
+    _assign(model.non_trainable_variables, state)
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *outputs)
+
+
+class Validation(keras.callbacks.Callback):
+    """Adds exact `val_…` logs at the end of every epoch, in place of `validation_data`.
+
+    Takes what `evaluate` takes. Place it before the callbacks that read those logs, EarlyStopping
+    for one: Keras calls them in the order of the list.
+    """
+
+    def __init__(self, x, y=None, *, sample_weight=None, batch_size=32):
+        super().__init__()
+        self._data, self._sample_weight, self._batch_size = (x, y), sample_weight, batch_size
+
+    def on_train_begin(self, *_):
+        # Here, not at the end of a long first epoch, a wrong batch size is found.
+        _batches((*self._data, self._sample_weight), self._batch_size)
+
+    def on_epoch_end(self, _epoch, logs=None):
+        values = evaluate(
+            self.model,
+            *self._data,
+            sample_weight=self._sample_weight,
+            batch_size=self._batch_size,
+        )
+        logs.update({f"val_{name}": value for name, value in values.items()})
+
+
+class _Remembered(NamedTuple):
+    metrics: list
+    distribution: object
+    step: object
+
+
+_test_steps, _predict_steps = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
+
+
+def _compiled(steps, model, batch, make):
+    """Return a model's jitted step, made once, and again after `compile` renewed the metrics."""
+    found, distribution = steps.get(model), keras.distribution.distribution()
+    if found is None or found.distribution is not distribution or found.metrics != model.metrics:
+        _build(model, batch)
+        # The step must not keep alive the model that it is remembered for.
+        step = make(weakref.proxy(model))
+        found = steps[model] = _Remembered(model.metrics, distribution, step)
+    return found.step
+
+
+def _test_step(model):
+    def step(weights, state, batch):
+        logs, (_, *state) = model.test_step((weights, *state), batch)
+        return logs, tuple(state)
+
+    # Nothing is donated: that is how Keras loses the weights when a later batch fails.
+    return jax.jit(step)
+
+
+def _predict_step(model):
+    return jax.jit(lambda state, batch: model.predict_step(state, batch))
+
+
+def _build(model, batch):
+    """Create the variables that a model and its compiled loss and metrics make at their first call.
+
+    Within a trace they could not be. The whole batch, because a model may want that many rows.
+    """
+    x, y, sample_weight = (*_placed(batch), None, None)[:3]
+    with keras.StatelessScope():
+        y_pred = model(x)
+    if len(batch) > 1:
+        model.compute_loss(x, y, y_pred, sample_weight)
+        model.compute_metrics(x, y, y_pred, sample_weight)
+
+
+def _batches(data, batch_size):
+    """Cut a tuple of nests of arrays into a list of batches, the last one as short as it comes."""
+    rows, batch_size, *_ = plan_batches(count_rows(data), batch_size, replicas())
+    data = jax.tree.map(np.asarray, data)
+    return [
+        jax.tree.map(lambda array, start=start: array[start : start + batch_size], data)
+        for start in range(0, rows, batch_size)
+    ]
+
+
+def _placed(batch):
+    """Put a batch on the devices: split over them if its rows divide, else whole on each."""
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return batch
+    if count_rows(batch) % replicas() == 0:
+        return jax.tree.map(
+            lambda array: jax.device_put(
+                array, distribution.get_data_layout(array.shape).backend_layout
+            ),
+            batch,
+        )
+    whole = jax.sharding.NamedSharding(
+        distribution.device_mesh.backend_mesh, jax.sharding.PartitionSpec()
+    )
+    return jax.device_put(batch, whole)
+
+
+def _weight_each_output(y, sample_weight):
+    """Repeat one array of weights for every output, as Keras does."""
+    if keras.tree.is_nested(sample_weight) or not keras.tree.is_nested(y):
+        return sample_weight
+    return keras.tree.map_structure(lambda _: sample_weight, y)
+
+
+def _values(variables):
+    return [variable.value for variable in variables]
+
+
+def _assign(variables, values):
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
+
+
+def _plain(value):
+    value = np.asarray(value)
+    return value if value.ndim else float(value)

@@ -1,0 +1,1 @@
+"""The exercises of the notebooks and their checkers, a file a section."""

@@ -1,0 +1,24 @@
+"""What a training step will need on devices that are not here: bytes, messages, seconds."""
+
+from chapter18.planning._collectives import Collective
+from chapter18.planning._estimate import Estimate
+from chapter18.planning._plan import Plan
+from chapter18.planning._planning import plan
+from chapter18.planning._sizing import SmallestMesh, smallest_mesh
+from chapter18.planning._speedup import Speedup, Step, compare, predict_speedup, predict_step
+from chapter18.planning._step import PlannedArray
+
+__all__ = [
+    "Collective",
+    "Estimate",
+    "Plan",
+    "PlannedArray",
+    "SmallestMesh",
+    "Speedup",
+    "Step",
+    "compare",
+    "plan",
+    "predict_speedup",
+    "predict_step",
+    "smallest_mesh",
+]

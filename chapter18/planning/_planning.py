@@ -1,0 +1,139 @@
+"""Plan a training step: compiled, never run, nothing allocated, no trace left."""
+
+import functools
+import math
+
+import jax
+import keras
+import numpy as np
+
+from chapter18 import devices
+from chapter18._shared import abstract, elsewhere, isolation
+from chapter18.planning import _estimate, _request, _step
+from chapter18.planning._plan import Plan
+
+# Without these, libtpu asks the network which TPU it runs on, and complains at length.
+_NO_TPU_HERE = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-8",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_MIN_LOG_LEVEL": "3",
+    "TPU_STDERR_LOG_LEVEL": "3",
+}
+
+
+def plan(
+    build,
+    *,
+    mesh,
+    batch_size,
+    layout="replicated",
+    optimizer="adam",
+    loss="mse",
+    metrics=None,
+    policy=None,
+    sample=None,
+    targets=None,
+    data_axis="data",
+    target=None,
+    estimate=True,
+    timeout=600,
+) -> Plan:
+    """Return the `Plan` of one training step of the model that `build()` returns, uncompiled.
+
+    `mesh` is a `keras.distribution.DeviceMesh`, or axis sizes such as `{"data": 2, "model": 4}`
+    for devices that need not exist; `layout` a scheme's name or rules, as for `mesh.build`.
+    `batch_size` is the global one. `optimizer`, `loss` and `metrics` are as for `compile`, and
+    none of them is touched; `policy` is the current dtype policy unless given.
+
+    `sample` is a batch of inputs, `targets` one of targets; only shapes and dtypes are read. The
+    model must be given a sample unless its inputs are fixed (a functional or Sequential model with
+    `keras.Input`, several inputs as a list). Targets are inferred from the loss unless given.
+
+    `estimate=False` asks no compiler: only the exact part, in a fraction of the time. `target`
+    names a TPU slice to compile for without having it, such as "v5e:2x4" (extra `tpu-plan`).
+
+    Nothing is allocated and nothing is left behind: names, random numbers, policy and distribution
+    stay as they were. A mesh with more devices than JAX has, a JAX that is still asleep, and a
+    `target` are planned in a child process, with `timeout` seconds to do it: `build` must then be
+    able to travel by cloudpickle, as a function of a notebook or of an importable module does.
+
+    Raises ValueError for a mesh, a batch or a target that cannot be, or a model with an open axis
+    and no sample; ImportError for a target without libtpu; what `mesh.build` raises for its layout
+    and what `elsewhere.call` raises for its child process.
+    """
+    sizes = _request.sizes_of(mesh, data_axis)
+    options = _request.options(
+        batch_size=_request.batch(batch_size, sizes[data_axis]),
+        layout=layout,
+        optimizer=optimizer,
+        loss=loss,
+        metrics=metrics,
+        policy=policy,
+        sample=sample,
+        targets=targets,
+        data_axis=data_axis,
+        estimate=estimate,
+    )
+    if target is not None:
+        _request.check_target(target, sizes)
+        job = functools.partial(_plan_for_target, build, sizes, target, options)
+        return elsewhere.call(job, devices=1, timeout=timeout, environment=_NO_TPU_HERE)
+    if isinstance(mesh, keras.distribution.DeviceMesh):
+        return _plan_here(build, mesh, options)
+    job = functools.partial(plan_on_sizes, build, sizes, options)
+    n = math.prod(sizes.values())
+    if devices.is_awake() and len(jax.devices()) >= n:
+        return job()
+    return elsewhere.call(job, devices=n, timeout=timeout)
+
+
+def _plan_here(build, mesh, options):
+    """Plan in this process, on devices that exist (or that a topology describes)."""
+    policy = keras.dtype_policies.get(options["policy"])
+
+    def then(model):
+        state = _step.of(
+            model,
+            options["sample"] or _request.own_inputs(model, options["batch_size"]),
+            options["targets"],
+            mesh=mesh,
+            **{k: options[k] for k in ("layout", "optimizer", "loss", "metrics", "data_axis")},
+        )
+        guess = _estimate.compile_step(state, mesh) if options["estimate"] else None
+        return state.arrays, state.parameters, guess
+
+    with isolation.random_numbers_kept():
+        arrays, parameters, guess = abstract.build(build, options["sample"], then, policy=policy)
+    layout = options["layout"] if isinstance(options["layout"], str) else "rules"
+    return Plan(
+        mesh=dict(zip(mesh.axis_names, mesh.shape, strict=True)),
+        data_axis=options["data_axis"],
+        layout=layout,
+        policy=policy.name,
+        compute_dtype=policy.compute_dtype,
+        batch_size=options["batch_size"],
+        parameters=parameters,
+        arrays=arrays,
+        estimate=guess,
+    )
+
+
+def plan_on_sizes(build, sizes, options):
+    """Return the `Plan` on this process's first devices; `options` by `plan_arguments.options`."""
+    shape = tuple(sizes.values())
+    some = np.array(jax.devices()[: math.prod(shape)]).reshape(shape)
+    return _plan_here(build, _mesh(sizes, some), options)
+
+
+def _plan_for_target(build, sizes, target, options):
+    from jax.experimental import mesh_utils, topologies
+
+    described = topologies.get_topology_desc(target, "tpu").devices
+    shape = tuple(sizes.values())
+    placed = mesh_utils.create_device_mesh(shape, described, allow_split_physical_axes=True)
+    return _plan_here(build, _mesh(sizes, placed), options)
+
+
+def _mesh(sizes, placed):
+    return keras.distribution.DeviceMesh(placed.shape, list(sizes), placed)

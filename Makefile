@@ -23,6 +23,7 @@ lab: .venv/course
 test: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
 	$(BIN)/python -m course build --check
 	$(MAKE) unit
 	$(BIN)/python -m pytest $(IN_PAIRS) --nbval-lax --nbval-current-env notebooks

@@ -9,13 +9,13 @@ from pathlib import Path
 os.environ["KERAS_BACKEND"] = "jax"
 
 from benchmarks import (
-    ensemble_weights,
-    fused_steps,
-    loss_scale_watch,
+    devices,
+    ensembles,
+    mixed_precision,
     planning,
     quantization,
-    search,
-    sums_guard,
+    steps,
+    tuning,
 )
 
 OUT = Path(__file__).parent.parent / "build" / "benchmarks.json"
@@ -23,15 +23,7 @@ OUT = Path(__file__).parent.parent / "build" / "benchmarks.json"
 
 def main():
     """Measure, print and record."""
-    parts = (
-        ensemble_weights,
-        fused_steps,
-        planning,
-        loss_scale_watch,
-        quantization,
-        search,
-        sums_guard,
-    )
+    parts = (tuning, ensembles, planning, steps, mixed_precision, quantization, devices)
     rows = [row for part in parts for row in part.measure()]
     print("seconds, unless the name says otherwise")
     print(f"{'benchmark':<52} {'usual':>10} {'ours':>10} {'ratio':>7}  checked")

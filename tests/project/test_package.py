@@ -10,8 +10,11 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
+
+from chapter18._shared import children
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -46,27 +49,84 @@ def test_importing_the_package_chooses_jax_where_nothing_is_chosen(tmp_path):
         assert done.stdout.split() == [after] * (2 if chosen is None else 1)
 
 
-@pytest.mark.once
-def test_the_wheel_holds_every_module_the_data_and_the_site(tmp_path):
-    # Built from a copy, because setuptools leaves its own files beside what it builds.
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy, since setuptools leaves its own files beside what it builds."""
+    copy = tmp_path_factory.mktemp("copy")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
+        shutil.copy(ROOT / name, copy)
     # Another test's child may be writing compiled files meanwhile.
     compiled = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "chapter18", tmp_path / "chapter18", ignore=compiled)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "."],
-        cwd=tmp_path,
-        check=True,
-        timeout=300,
-    )
-    (wheel,) = tmp_path.glob("chapter18-*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
+    for name in ("chapter18", "course", "recordings", "benchmarks", "tests"):
+        shutil.copytree(ROOT / name, copy / name, ignore=compiled)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "."]
+    subprocess.run(command, cwd=copy, check=True, timeout=300)
+    (wheel,) = copy.glob("chapter18-*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Runs a program in an empty folder, where the package is the wheel's and not this tree's."""
+    folder = tmp_path_factory.mktemp("installed")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*command, "--target", folder, wheel], check=True, timeout=300)
+
+    def run(code):
+        where = tmp_path_factory.mktemp("elsewhere")
+        (where / "program.py").write_text(code, encoding="utf-8")
+        environment = os.environ | {"PYTHONPATH": str(folder), "MPLBACKEND": "agg"}
+        done = children.run([sys.executable, "program.py"], cwd=where, env=environment, timeout=500)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    return run
+
+
+def code_of(name, **parameters):
+    """The code of a built notebook as one program, with some of its parameters changed."""
+    notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for cell in cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            cell.source += "".join(f"\n{key} = {value!r}" for key, value in parameters.items())
+    code = "\n\n".join(cell.source for cell in cells)
+    return re.sub(r"(?m)^( *)%.*$", r"\1pass", code)
+
+
+@pytest.mark.once
+def test_the_wheel_holds_the_package_its_data_and_nothing_else(wheel):
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     package = ROOT / "chapter18"
-    beside = [p for folder in ("data", "site") for p in (package / folder).iterdir() if p.is_file()]
-    files = [*package.glob("*.py"), *beside]
-    assert {path.relative_to(ROOT).as_posix() for path in files} <= names
-    assert {"chapter18/data/mnist.npz", "chapter18/data/hafez.txt"} <= names
+    files = [*package.rglob("*.py"), *(package / "data").iterdir(), package / "py.typed"]
+    assert names == {path.relative_to(ROOT).as_posix() for path in files}
+    assert {"chapter18/mesh/__init__.py", "chapter18/data/mnist.npz"} <= names
+
+
+@pytest.mark.once
+def test_the_installed_package_has_what_every_section_imports(installed):
+    names = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
+    lines = [
+        ast.unparse(node)
+        for name in names
+        for node in ast.walk(ast.parse(code_of(name)))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert len(names) == 8
+    assert len(lines) > 100
+    question = (
+        "import importlib.util; print(importlib.util.find_spec('course'), chapter18.__path__)"
+    )
+    answer = installed("\n".join([*lines, "import chapter18", question]))
+    assert answer.startswith("None ['")
+    assert str(ROOT) not in answer
+
+
+@pytest.mark.once
+def test_the_installed_package_runs_a_section(installed):
+    quick = nbformat.read(ROOT / "notebooks/02_model_ensembling.ipynb", as_version=4)
+    code = code_of("02_model_ensembling", **quick.metadata.chapter18.quick)
+    installed("display = print\n" + code)
 
 
 def test_conda_environment_agrees_with_pyproject():
@@ -90,22 +150,3 @@ def test_binder_gets_the_style_sheet_of_jupyterlab(tmp_path):
     assert sheet == (ROOT / "course/site/lab.css").read_text(encoding="utf-8")
     settings = (tmp_path / ".jupyter/jupyter_lab_config.py").read_text(encoding="utf-8")
     assert settings == "c.LabApp.custom_css = True\n"
-
-
-def test_modules_import_downwards_only():
-    package = ROOT / "chapter18"
-    imports = {path.stem: _imported(path) for path in package.glob("*.py")}
-    while imports:
-        leaves = {name for name, needs in imports.items() if not needs & set(imports)}
-        assert leaves, f"these modules import each other in a circle: {sorted(imports)}"
-        imports = {name: needs for name, needs in imports.items() if name not in leaves}
-
-
-def _imported(path):
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module == "chapter18":
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("chapter18."):
-            names.add(node.module.removeprefix("chapter18."))
-    return names

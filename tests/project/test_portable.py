@@ -16,10 +16,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SHIM = ROOT / "tests" / "no_posix" / "sitecustomize.py"
 # These have to write the names.
-ABOUT_THEM = [ROOT / "tests" / name for name in ("test_portable.py", "test_no_posix.py")]
+ABOUT_THEM = [Path(__file__).with_name(f"test_{name}.py") for name in ("portable", "no_posix")]
 FILES = [
     path
-    for folder in ("chapter18", "tests", "benchmarks", "notebooks/source")
+    for folder in ("chapter18", "course", "tests", "benchmarks", "recordings", "notebooks/source")
     for path in sorted((ROOT / folder).rglob("*"))
     if path.suffix in (".py", ".md") and path not in (SHIM, *ABOUT_THEM)
 ]

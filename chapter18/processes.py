@@ -8,9 +8,9 @@ import keras
 import numpy as np
 
 from chapter18._shared.children import Child, free_port, run
-from chapter18._shared.gathering import whole
+from chapter18._shared.gathering import to_host, whole
 
-__all__ = ["Child", "free_port", "predict", "run"]
+__all__ = ["Child", "free_port", "predict", "run", "to_host"]
 
 _predict_steps = weakref.WeakKeyDictionary()
 

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from chapter18._shared import checks, layers
-from chapter18.quantization import _absmax, _copies, _modes
-from chapter18.quantization._candidates import Candidate, Filters, candidates, choose
+from chapter18.quantization import _absmax, _candidates, _copies, _modes
 
 
 class Report(NamedTuple):
@@ -48,8 +47,8 @@ class _Plan(NamedTuple):
     model: keras.Model
     mode: str
     config: Any
-    found: list[Candidate]
-    chosen: list[Candidate]
+    found: list[_candidates.Candidate]
+    chosen: list[_candidates.Candidate]
     probe: Any
     expected: list
     build: Callable | None
@@ -60,7 +59,7 @@ def quantize_copy(
     mode: _modes.Mode,
     *,
     probe: Any,
-    filters: Filters = None,
+    filters: _candidates.Filters = None,
     sqnr_floor: float = 10.0,
     config: keras.quantizers.QuantizationConfig | None = None,
     block_size: int | None = None,
@@ -101,7 +100,7 @@ def sensitivity(
     mode: _modes.Mode,
     *,
     probe: Any,
-    filters: Filters = None,
+    filters: _candidates.Filters = None,
     config: keras.quantizers.QuantizationConfig | None = None,
     block_size: int | None = None,
     build: Callable[[], keras.Model] | None = None,
@@ -117,8 +116,8 @@ def sensitivity(
 def _prepared(model, mode, filters, config, block_size, probe, build):
     checks.built(model, rule="A model is copied once it has weights.")
     config = _modes.resolve(mode, config, block_size)
-    found = candidates(model, mode)
-    chosen = choose(found, filters)
+    found = _candidates.candidates(model, mode)
+    chosen = _candidates.choose(found, filters)
     _check_compute_dtype(mode, chosen)
     _check_probe(probe)
     _copies.check_placed(model)

@@ -14,7 +14,6 @@ import numpy as np
 from chapter18._shared import abstract, checks, isolation, layers
 from chapter18.quantization._following import following
 
-Calibrated = Literal["gptq", "awq"]
 Mode = Literal["int8", "int4", "gptq", "awq"]
 
 PLAIN = ("int8", "int4")
@@ -27,8 +26,7 @@ quickly = isolation.old_objects_not_collected
 _VOCABULARY, _WIDTH, _LENGTH = 16, 16, 8
 
 
-@functools.cache
-def calibration_changes_kernels(mode: Calibrated) -> bool:
+def calibration_changes_kernels(mode: Literal["gptq", "awq"]) -> bool:
     """Whether the data that GPTQ or AWQ is given have any effect on the kernels they give back.
 
     `mode` is "gptq" or "awq". A tiny model is quantized twice by Keras: with the data that it
@@ -43,15 +41,7 @@ def calibration_changes_kernels(mode: Calibrated) -> bool:
             "Only calibrated modes can be probed. "
             f"Received: mode={mode!r}. Valid: {list(CALIBRATED)}."
         )
-    rng = np.random.default_rng(0)
-    # A skewed choice of tokens, whose vectors so weigh differently, against a single token.
-    odds = np.arange(1, _VOCABULARY + 1) ** 2.0
-    tokens = rng.choice(_VOCABULARY, (16, _LENGTH), p=odds / odds.sum()).astype("int32")
-    real, junk = (
-        abstract.isolated(functools.partial(_calibrated_kernel, mode, dataset))
-        for dataset in (tokens, np.zeros_like(tokens))
-    )
-    return not all(np.array_equal(a, b) for a, b in zip(real, junk, strict=True))
+    return _data_change_kernels(mode)
 
 
 def resolve(mode, config=None, block_size=None):
@@ -153,6 +143,19 @@ def _block_size(block_size):
         rule="A block is a positive number of inputs that share a scale, or -1 for all of them.",
         remedy="Pass for example 32.",
     )
+
+
+@functools.cache
+def _data_change_kernels(mode):
+    rng = np.random.default_rng(0)
+    # A skewed choice of tokens, whose vectors so weigh differently, against a single token.
+    odds = np.arange(1, _VOCABULARY + 1) ** 2.0
+    tokens = rng.choice(_VOCABULARY, (16, _LENGTH), p=odds / odds.sum()).astype("int32")
+    real, junk = (
+        abstract.isolated(functools.partial(_calibrated_kernel, mode, dataset))
+        for dataset in (tokens, np.zeros_like(tokens))
+    )
+    return not all(np.array_equal(a, b) for a, b in zip(real, junk, strict=True))
 
 
 def _calibrated_kernel(mode, dataset):

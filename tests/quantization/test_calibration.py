@@ -6,6 +6,7 @@ import pytest
 from keras import layers
 
 from chapter18 import quantization
+from chapter18.quantization import _modes
 
 VERSION = tuple(int(part) for part in keras.__version__.split(".")[:2])
 dead = pytest.mark.skipif(VERSION > (3, 15), reason="Keras 3.15 has the fault")
@@ -16,9 +17,9 @@ TOKENS, LENGTH = 20, 8
 
 @pytest.fixture
 def fresh_answers():
-    quantization.calibration_changes_kernels.cache_clear()
+    _modes._data_change_kernels.cache_clear()
     yield
-    quantization.calibration_changes_kernels.cache_clear()
+    _modes._data_change_kernels.cache_clear()
 
 
 def network():

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float32, Float64, Int8, Int32
-from numpy.typing import ArrayLike
+from jaxtyping import Float32, Float64, Int8, Int32, Num
 
 Array = np.ndarray | jax.Array
 
@@ -28,7 +27,7 @@ class Quantized(NamedTuple):
     scale: Float32[np.ndarray, "..."]
 
 
-def absmax_quantize(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> Quantized:
+def absmax_quantize(x: Num[Array, "..."], axis: int | tuple[int, ...] | None = None) -> Quantized:
     """Return `x` as a `Quantized`: its largest magnitude becomes 127, zero stays zero.
 
     `axis` is the axis, or the tuple of axes, over which the largest magnitude is taken, as in
@@ -81,8 +80,8 @@ def int8_matmul(
         rows, columns = _outer_scales(a, b)
         return (product * rows * columns).astype("float32")
     _check_factors(a, b)
-    product = jnp.matmul(jnp.asarray(a), jnp.asarray(b), preferred_element_type=jnp.int32)
-    return np.asarray(product)
+    a, b = jnp.asarray(a), jnp.asarray(b)
+    return np.asarray(jnp.matmul(a, b, preferred_element_type=jnp.int32))
 
 
 def matmul_error_bound(a: Quantized, b: Quantized) -> Float64[np.ndarray, "rows columns"]:
@@ -98,7 +97,7 @@ def matmul_error_bound(a: Quantized, b: Quantized) -> Float64[np.ndarray, "rows 
     return rows * columns / 2 * (sum_a + sum_b + a.values.shape[1] / 2)
 
 
-def sqnr(reference: ArrayLike, approximation: ArrayLike) -> float:
+def sqnr(reference: Num[Array, "..."], approximation: Num[Array, "..."]) -> float:
     """Return the signal-to-quantization-noise ratio in dB: ten times the decimal logarithm of
     the power of `reference` over the power of the difference. Equal arrays give infinity.
 

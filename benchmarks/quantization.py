@@ -10,7 +10,6 @@ import numpy as np
 
 from benchmarks.rows import Row
 from chapter18 import datasets, quantization
-from chapter18.quantization import _copies, _files
 
 ROUNDS = 7
 
@@ -40,11 +39,15 @@ def measure():
     ]
 
 
-def _trained(data):
-    keras.utils.set_random_seed(1)
+def _perceptron():
     hidden = [keras.layers.Dense(512, activation="relu") for _ in range(2)]
     layers = [keras.layers.Flatten(), *hidden, keras.layers.Dense(10)]
-    model = keras.Sequential([keras.Input((28, 28)), *layers])
+    return keras.Sequential([keras.Input((28, 28)), *layers])
+
+
+def _trained(data):
+    keras.utils.set_random_seed(1)
+    model = _perceptron()
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.fit(data.x_train, data.y_train, batch_size=250, epochs=3, verbose=0)
     return model
@@ -69,8 +72,10 @@ def _sizes(models, probe):
         for name, model in models.items():
             path = Path(folder) / f"{name}.weights.h5"
             if name == "float32":
-                _copies.copy(model, probe).model.save_weights(path)
+                bare = _perceptron()
+                bare.set_weights(model.get_weights())
+                bare.save_weights(path)
             else:
-                _files.export(model, path, probe=probe)
+                quantization.export(model, path, probe=probe)
             sizes[name] = path.stat().st_size / 1e6
     return sizes

@@ -1,6 +1,12 @@
-"""The layers inside a layer, and which variables are its own: Keras' private name in one place."""
+"""What a layer holds: the layers inside it, the variables that are its own, and learnt arrays.
 
+Keras' private name for the layers inside a layer stands here alone.
+"""
+
+import jax
 import keras
+import numpy as np
+from jaxtyping import Shaped
 
 
 def inside(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
@@ -29,10 +35,10 @@ def nested(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
     A layer that is used twice is named once.
     """
-    found = {}
+    found: dict[int, keras.layers.Layer] = {}
     for inner in inside(layer):
         if id(inner) not in found:
-            found |= {id(inner): inner} | {id(each): each for each in nested(inner)}
+            found |= {id(each): each for each in every(inner)}
     return list(found.values())
 
 
@@ -43,15 +49,43 @@ def every(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 def own_variables(layer: keras.layers.Layer) -> list[keras.Variable]:
     """Return the variables of `layer` that belong to none of the layers inside it."""
-    return _without(layer.variables, [v for inner in inside(layer) for v in inner.variables])
+    return _own(layer, "variables")
 
 
 def own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
     """Return the weights of `layer`, without the states of random generators, that belong to none
     of the layers inside it."""
-    return _without(layer.weights, [v for inner in inside(layer) for v in inner.weights])
+    return _own(layer, "weights")
 
 
-def _without(variables, others):
-    others = {id(variable) for variable in others}
-    return [variable for variable in variables if id(variable) not in others]
+def derived_state(model: keras.layers.Layer) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Return what the layers of `model` have learnt that is no variable: arrays as attributes.
+
+    An adapted `Normalization` keeps the mean and the variance that it computes with as such (seen
+    in Keras 3.15.1 and 3.16.0.dev2026102704); layers of one's own may do the same. The keys are
+    `"NUMBER/ATTRIBUTE"`, with the layer's place in `every`.
+    """
+    return {
+        f"{number}/{name}": np.array(value)
+        for number, layer in enumerate(every(model))
+        for name, value in vars(layer).items()
+        if isinstance(value, np.ndarray | np.generic | jax.Array)
+        and not isinstance(value, jax.core.Tracer)
+    }
+
+
+def put_derived_back(
+    model: keras.layers.Layer, state: dict[str, Shaped[np.ndarray, "..."]]
+) -> None:
+    """Give `model`, which has the same layers, the arrays that `derived_state` found."""
+    layers = every(model)
+    for key, value in state.items():
+        number, name = key.split("/", 1)
+        layer = layers[int(number)]
+        keep = isinstance(vars(layer).get(name), np.ndarray | np.generic)
+        setattr(layer, name, value if keep else jax.numpy.asarray(value))
+
+
+def _own(layer, kind):
+    others = {id(variable) for inner in inside(layer) for variable in getattr(inner, kind)}
+    return [variable for variable in getattr(layer, kind) if id(variable) not in others]

@@ -7,10 +7,9 @@ import numpy as np
 
 from chapter18 import quantization
 from chapter18.exercises._answers import Hint, checker, right, shown
-from chapter18.quantization import _absmax
 
 ENOUGH = 25.0  # dB
-LARGEST = _absmax.LARGEST
+LARGEST = np.iinfo("int8").max
 
 
 def kernel():
@@ -52,16 +51,16 @@ def _by_hand(*, quantize):
     x = kernel()
     with np.errstate(all="ignore"):
         values, scale = _two_arrays(quantize(x.copy()), x)
-        _diagnose(x, values, scale)
-    wanted = _absmax.absmax_quantize(x, axis=0)
-    close = np.allclose(values * scale, _absmax.dequantize(wanted), atol=1e-6)
-    quality = _absmax.sqnr(x, values * scale)
-    if not close:
+        _diagnose_scale(x, values, scale)
+        _diagnose_values(x, values, scale)
+    wanted = quantization.dequantize(quantization.absmax_quantize(x, axis=0))
+    quality = quantization.sqnr(x, values * scale)
+    if not np.allclose(values * scale, wanted, atol=1e-6):
         raise Hint(
             f"Your numbers come back with `{quality:.1f}` dB; absmax gives "
-            f"`{_absmax.sqnr(x, _absmax.dequantize(wanted)):.1f}`.",
+            f"`{quantization.sqnr(x, wanted):.1f}`.",
             f"عددهایتان با `{quality:.1f}` دسی‌بل برمی‌گردند؛ absmax به "
-            f"`{_absmax.sqnr(x, _absmax.dequantize(wanted)):.1f}` می‌رسد.",
+            f"`{quantization.sqnr(x, wanted):.1f}` می‌رسد.",
         )
     return right(
         f"Every column has a scale of its own, and the kernel comes back with `{quality:.1f}` dB.",
@@ -83,10 +82,6 @@ def _two_arrays(made, x):
             f"مقدارها باید `int8` و به شکل `{x.shape}` باشند؛ این‌ها `{values.dtype}` به شکل "
             f"`{values.shape}` هستند.",
         )
-    return values, scale.astype("float32")
-
-
-def _diagnose(x, values, scale):
     if np.array_equal(values, x.astype("int8")):
         raise Hint(
             "That is a cast: whatever lies between two whole numbers is gone. Divide by a scale "
@@ -94,6 +89,10 @@ def _diagnose(x, values, scale):
             "این فقط تبدیل نوع است: هر چه میان دو عدد صحیح باشد از دست می‌رود. نخست بر ضریب مقیاس "
             "تقسیم کنید.",
         )
+    return values, scale.astype("float32")
+
+
+def _diagnose_scale(x, values, scale):
     if not np.isfinite(scale).all() or not scale.all():
         raise Hint(
             "One column is zero, and so is its scale: dividing by it is no number. A column of "
@@ -116,6 +115,9 @@ def _diagnose(x, values, scale):
             "برای هر سطر، یعنی هر ورودی، ضریبی دارید. آن را نمی‌شود از جمع روی ورودی‌ها بیرون کشید؛ "
             "به هر ستون یکی بدهید.",
         )
+
+
+def _diagnose_values(x, values, scale):
     ratios = x / scale
     if np.abs(ratios).max() > LARGEST + 0.49:
         raise Hint(
@@ -134,7 +136,7 @@ def _diagnose(x, values, scale):
 
 def _column_sqnr(x, approximation):
     return [
-        _absmax.sqnr(a, b)
+        quantization.sqnr(a, b)
         for a, b in zip(x.T, np.broadcast_to(approximation, x.shape).T, strict=True)
         if a.any()
     ]

@@ -6,6 +6,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float32, Float64, Int8, Int32, Num
+
+Array = np.ndarray | jax.Array
 
 LARGEST = 127
 # The most products of two int8 numbers, -128 included, whose sum always fits into int32.
@@ -20,11 +23,11 @@ class Quantized(NamedTuple):
     for every axis that shares its scale, so that it broadcasts.
     """
 
-    values: np.ndarray
-    scale: np.ndarray
+    values: Int8[np.ndarray, "..."]
+    scale: Float32[np.ndarray, "..."]
 
 
-def absmax_quantize(x, axis=None):
+def absmax_quantize(x: Num[Array, "..."], axis: int | tuple[int, ...] | None = None) -> Quantized:
     """Return `x` as a `Quantized`: its largest magnitude becomes 127, zero stays zero.
 
     `axis` is the axis, or the tuple of axes, over which the largest magnitude is taken, as in
@@ -35,7 +38,15 @@ def absmax_quantize(x, axis=None):
 
     Raises ValueError when `x` is empty or holds a number that is not finite in float32.
     """
-    x = _float32(x)
+    x = np.asarray(x)
+    if x.size == 0:
+        raise ValueError(
+            "A scale is taken from at least one number. "
+            f"Received: an empty array, shape {x.shape}. Pass an array with numbers in it."
+        )
+    with np.errstate(over="ignore"):
+        x = x.astype("float32")
+    _check_finite(x, "x")
     largest = np.max(np.abs(x), axis=axis, keepdims=axis is not None)
     step = np.asarray(largest / np.float32(LARGEST))
     scale = np.where(step > 0, step, np.float32(1))
@@ -44,13 +55,15 @@ def absmax_quantize(x, axis=None):
     return Quantized(values.astype("int8"), scale)
 
 
-def dequantize(quantized):
+def dequantize(quantized: Quantized) -> Float32[np.ndarray, "..."]:
     """Return the float32 tensor that a `Quantized` stands for; each number is off by at most half
     its scale."""
     return quantized.values.astype("float32") * quantized.scale
 
 
-def int8_matmul(a, b):
+def int8_matmul(
+    a: Int8[Array, "rows terms"] | Quantized, b: Int8[Array, "terms columns"] | Quantized
+) -> Int32[np.ndarray, "rows columns"] | Float32[np.ndarray, "rows columns"]:
     """Return the matrix product of `a` `(rows, terms)` and `b` `(terms, columns)`.
 
     Both are int8 arrays: then the product is int32 and exact. Or both are `Quantized`, with one
@@ -63,25 +76,28 @@ def int8_matmul(a, b):
     131,071 terms, where int32 could overflow.
     """
     if isinstance(a, Quantized) and isinstance(b, Quantized):
-        product = _int32_product(a.values, b.values)
-        return (product * _row_scale(a) * _column_scale(b)).astype("float32")
-    return _int32_product(a, b)
+        product = int8_matmul(a.values, b.values)
+        rows, columns = _outer_scales(a, b)
+        return (product * rows * columns).astype("float32")
+    _check_factors(a, b)
+    a, b = jnp.asarray(a), jnp.asarray(b)
+    return np.asarray(jnp.matmul(a, b, preferred_element_type=jnp.int32))
 
 
-def matmul_error_bound(a, b):
+def matmul_error_bound(a: Quantized, b: Quantized) -> Float64[np.ndarray, "rows columns"]:
     """Return the most by which `int8_matmul` of two `Quantized` can miss the product in float.
 
     An array `(rows, columns)`, float64. Each number is off by at most half a scale, so an entry
     misses by at most scale × scale / 2 × (sum of |a| + sum of |b| + terms / 2), with the int8
     magnitudes summed over the terms. Rounding in the float product itself comes on top.
     """
-    rows = np.abs(a.values.astype("float64")).sum(1, keepdims=True)
-    columns = np.abs(b.values.astype("float64")).sum(0, keepdims=True)
-    terms = a.values.shape[1]
-    return _row_scale(a) * _column_scale(b) / 2 * (rows + columns + terms / 2)
+    rows, columns = _outer_scales(a, b)
+    sum_a = np.abs(a.values.astype("float64")).sum(1, keepdims=True)
+    sum_b = np.abs(b.values.astype("float64")).sum(0, keepdims=True)
+    return rows * columns / 2 * (sum_a + sum_b + a.values.shape[1] / 2)
 
 
-def sqnr(reference, approximation):
+def sqnr(reference: Num[Array, "..."], approximation: Num[Array, "..."]) -> float:
     """Return the signal-to-quantization-noise ratio in dB: ten times the decimal logarithm of
     the power of `reference` over the power of the difference. Equal arrays give infinity.
 
@@ -108,43 +124,23 @@ def sqnr(reference, approximation):
     return 10 * math.log10(signal / noise) if signal else -math.inf
 
 
-def _float32(x):
-    x = np.asarray(x)
-    if x.size == 0:
-        raise ValueError(
-            "A scale is taken from at least one number. "
-            f"Received: an empty array, shape {x.shape}. Pass an array with numbers in it."
-        )
-    with np.errstate(over="ignore"):
-        x = x.astype("float32")
-    _check_finite(x, "x")
-    return x
-
-
 def _check_finite(x, name):
-    bad = np.size(x) - np.count_nonzero(np.isfinite(x))
+    bad = x.size - np.count_nonzero(np.isfinite(x))
     if bad:
         raise ValueError(
             "Only finite numbers can be scaled and compared. "
-            f"Received: {name} with {bad} of {np.size(x)} NaN or infinite. "
+            f"Received: {name} with {bad} of {x.size} NaN or infinite. "
             "Find the layer or the step that made them first."
         )
 
 
-def _int32_product(a, b):
-    _check_int8(a, b)
-    product = jnp.matmul(jnp.asarray(a), jnp.asarray(b), preferred_element_type=jnp.int32)
-    return np.asarray(product)
-
-
-def _check_int8(*pair):
-    given = [f"{getattr(x, 'dtype', type(x).__name__)}" for x in pair]
-    if given != ["int8", "int8"] or not all(isinstance(x, np.ndarray | jax.Array) for x in pair):
+def _check_factors(a, b):
+    given = [str(getattr(x, "dtype", type(x).__name__)) for x in (a, b)]
+    if given != ["int8", "int8"] or not all(isinstance(x, Array) for x in (a, b)):
         raise TypeError(
             "An int8 product takes two int8 arrays or two Quantized. "
             f"Received: {given[0]} and {given[1]}. Pass floats through absmax_quantize first."
         )
-    a, b = pair
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ValueError(
             "A matrix product takes (rows, terms) and (terms, columns). "
@@ -157,20 +153,14 @@ def _check_int8(*pair):
         )
 
 
-def _row_scale(a):
-    return _outer_scale(a, axis=1, hint="absmax_quantize(a, axis=1) or axis=None")
-
-
-def _column_scale(b):
-    return _outer_scale(b, axis=0, hint="absmax_quantize(b, axis=0) or axis=None")
-
-
-def _outer_scale(quantized, *, axis, hint):
-    scale = np.asarray(quantized.scale, "float64")
-    if scale.ndim and scale.shape[axis] != 1:
-        raise ValueError(
-            "A scale that varies along the terms of a sum cannot be taken out of it. "
-            f"Received: scales of shape {scale.shape} for values {quantized.values.shape}. "
-            f"Quantize with {hint}."
-        )
-    return scale
+def _outer_scales(a, b):
+    """The scales of the rows of `a` and of the columns of `b`, in float64."""
+    for name, quantized, terms in (("a", a, 1), ("b", b, 0)):
+        scale = np.asarray(quantized.scale, "float64")
+        if scale.ndim and scale.shape[terms] != 1:
+            raise ValueError(
+                "A scale that varies along the terms of a sum cannot be taken out of it. "
+                f"Received: scales of shape {scale.shape} for values {quantized.values.shape}. "
+                f"Quantize with absmax_quantize({name}, axis={terms}) or axis=None."
+            )
+        yield scale

@@ -1,45 +1,26 @@
 """A second model that predicts as the first, to be changed without touching it."""
 
 import contextlib
+import functools
 import warnings
-from typing import NamedTuple
 
 import keras
 import numpy as np
 
-from chapter18._shared import abstract, checks, derived_state, isolation, layers
+from chapter18._shared import abstract, isolation, layers
 from chapter18.quantization import _absmax, _following
 
-TRAINING = ("fit", "train_on_batch")
 # What float predictions agree to, in dB, when their sums are rounded in another order.
 ROUNDING_FLOOR = 40.0
 
 
-class Copy(NamedTuple):
-    """A copied `model`, and the `outputs` of both on the probe batch: a list of arrays."""
+def copy(model, probe, expected, build=None):
+    """Return a copy of `model`, proven: for `probe` it predicts `expected`, as `model` does.
 
-    model: keras.Model
-    outputs: list
-
-
-def copy(model, probe, *, build=None):
-    """Return a `Copy` of `model`, proven: on the batch `probe` both predict the same bits.
-
-    The copy is made from the configuration of the model and its layers, or by `build()`, and gets
-    the weights, the states of the random generators, and what layers derived from data, as an
-    adapted Normalization did. Under a distribution it is laid out by that, and the two may differ
-    by rounding. It has no optimizer; if `model` was
-    compiled, it is compiled for `evaluate` with the same loss and metrics, unless they are
-    functions that Keras cannot serialise. Nothing of `model` changes, nor do Keras' automatic
-    names or its seeds for new layers count on.
-
-    Raises ValueError when `model` is not built, is not on the devices of the active distribution,
-    cannot be copied from its configuration, or when the copy has other layers, other weights or
-    other predictions.
+    It is made from the configuration, or by `build()`, and given the state of every variable and
+    layer; it has no optimizer, but the loss and metrics of `model` where Keras can serialise them.
+    Nothing of `model` changes, nor do Keras' automatic names or its seeds for new layers count on.
     """
-    check_built(model)
-    _check_placed(model, keras.distribution.distribution())
-    expected = outputs(model, probe)
     anew = build or (lambda: _from_config(model))
     distribution = _following.distribution_for(model, anew, probe)
 
@@ -50,19 +31,38 @@ def copy(model, probe, *, build=None):
         if not twin.built:
             outputs(twin, probe)
         _copy_state(model, twin)
-        _compile(model, twin)
+        if model.compiled:
+            _compile(model, twin)
         return twin
 
     # A Keras layer draws the seeds of its initializers from Python's own generator.
     with isolation.random_numbers_kept():
         twin = abstract.isolated(make)
-    _check_outputs(model, expected, outputs(twin, probe))
-    return Copy(twin, expected)
+    if not _agree(model, expected, outputs(twin, probe)):
+        raise ValueError(
+            "A copy predicts what its original predicts, before anything is changed. "
+            f"Received: {model.name!r}, whose copy predicts something else on the probe batch. "
+            "A get_config of yours leaves an argument out: return it, or pass build=, the function "
+            "that makes the model."
+        )
+    return twin
 
 
-def check_built(model):
-    """Raise TypeError unless `model` is a Keras model, ValueError unless it has its weights."""
-    checks.built(model, rule="A model is copied once it has weights.")
+def check_placed(model):
+    """Raise ValueError unless `model` lies on the devices of the active distribution."""
+    distribution = keras.distribution.distribution()
+    if distribution is None:
+        return
+    devices = set(distribution.device_mesh.backend_mesh.devices.flat)
+    for variable in model.variables:
+        if variable.value.sharding.device_set != devices:
+            raise ValueError(
+                "Under a distribution, a model is copied that was made under it. "
+                f"Received: {model.name!r}, whose variable {variable.path!r} is on "
+                f"{len(variable.value.sharding.device_set)} device(s), under a "
+                f"{type(distribution).__name__} over {len(devices)}. Make the model under this "
+                "distribution, or end it with keras.distribution.set_distribution(None)."
+            )
 
 
 def outputs(model, probe):
@@ -71,14 +71,11 @@ def outputs(model, probe):
     Computed without training and without a trace: no variable and no compiled function changes.
     """
     # Keras takes a nest of tensors, not one in which some are NumPy arrays.
-    tensors = keras.tree.map_structure(_tensor, probe)
+    to_tensor = keras.ops.convert_to_tensor
+    tensors = keras.tree.map_structure(lambda x: None if x is None else to_tensor(x), probe)
     with keras.StatelessScope():
         predicted = model(tensors, training=False)
     return [np.array(keras.ops.convert_to_numpy(leaf)) for leaf in keras.tree.flatten(predicted)]
-
-
-def _tensor(leaf):
-    return None if leaf is None else keras.ops.convert_to_tensor(leaf)
 
 
 def is_from_keras(kind):
@@ -98,19 +95,16 @@ def first_difference(mine, theirs):
 
 def refuse_training(model):
     """Make training `model` one clear error, before anything of it changes."""
-    for name in TRAINING:
-        setattr(model, name, _refusal(model.name, name))
+    for method in ("fit", "train_on_batch"):
+        setattr(model, method, functools.partial(_refuse, model.name, method))
 
 
-def _refusal(model_name, method):
-    def refuse(*_, **__):
-        raise RuntimeError(
-            "A quantized model is for inference: its integer kernels have no gradient. "
-            f"Received: {method}() of {model_name!r}. "
-            "Train the float model, and quantize a copy of it again."
-        )
-
-    return refuse
+def _refuse(model_name, method, *_, **__):
+    raise RuntimeError(
+        "A quantized model is for inference: its integer kernels have no gradient. "
+        f"Received: {method}() of {model_name!r}. "
+        "Train the float model, and quantize a copy of it again."
+    )
 
 
 def _from_config(model):
@@ -120,16 +114,13 @@ def _from_config(model):
         with keras.saving.custom_object_scope(own):
             return type(model).from_config(model.get_config())
     except Exception as error:
+        first_line = str(error).strip().split("\n")[0][:200]
         raise ValueError(
             "A copy is made from the configuration of the model and of its layers. "
             f"Received: {model.name!r} ({type(model).__name__}), which cannot be made from it: "
-            f"{type(error).__name__}: {_first_line(error)}. Let every layer of your own return "
+            f"{type(error).__name__}: {first_line}. Let every layer of your own return "
             "its arguments from get_config, or pass build=, the function that makes the model."
         ) from error
-
-
-def _first_line(error):
-    return str(error).strip().split("\n")[0][:200]
 
 
 def _copy_state(model, twin):
@@ -145,12 +136,10 @@ def _copy_state(model, twin):
     for variable, same in zip(model.variables, twin.variables, strict=True):
         # A true copy: two models on one buffer lose it when either trains and donates it.
         same.assign(np.array(variable.value))
-    derived_state.put_back(twin, derived_state.read(model))
+    layers.put_derived_back(twin, layers.derived_state(model))
 
 
 def _compile(model, twin):
-    if not model.compiled:
-        return
     kept = ("loss", "loss_weights", "metrics", "weighted_metrics", "run_eagerly")
     # A loss that Keras cannot serialise can still be given to compile() afterwards.
     with warnings.catch_warnings(), contextlib.suppress(TypeError, ValueError):
@@ -160,40 +149,15 @@ def _compile(model, twin):
         twin.compile(optimizer=None, **given)
 
 
-def _check_placed(model, distribution):
-    if distribution is None:
-        return
-    devices = set(distribution.device_mesh.backend_mesh.devices.flat)
-    for variable in model.variables:
-        if variable.value.sharding.device_set != devices:
-            raise ValueError(
-                "Under a distribution, a model is copied that was made under it. "
-                f"Received: {model.name!r}, whose variable {variable.path!r} is on "
-                f"{len(variable.value.sharding.device_set)} device(s), under a "
-                f"{type(distribution).__name__} over {len(devices)}. Make the model under this "
-                "distribution, or end it with keras.distribution.set_distribution(None)."
-            )
-
-
-def _check_outputs(model, expected, got):
-    if not all(_agree(model, a, b) for a, b in zip(expected, got, strict=True)):
-        raise ValueError(
-            "A copy predicts what its original predicts, before anything is changed. "
-            f"Received: {model.name!r}, whose copy predicts something else on the probe batch. "
-            "A get_config of yours leaves an argument out: return it, or pass build=, the function "
-            "that makes the model."
-        )
-
-
 def _agree(model, expected, got):
-    if np.array_equal(expected, got, equal_nan=True):
-        return True
     # Spread over devices otherwise, the same sums are rounded in another order.
     spread = any(len(variable.value.sharding.device_set) > 1 for variable in model.variables)
-    finite = all(np.isfinite(each).all() for each in (expected, got))
-    return (
-        spread
-        and finite
-        and expected.shape == got.shape
-        and _absmax.sqnr(expected, got) >= ROUNDING_FLOOR
+    return all(
+        np.array_equal(a, b, equal_nan=True) or (spread and _is_rounding(a, b))
+        for a, b in zip(expected, got, strict=True)
     )
+
+
+def _is_rounding(a, b):
+    finite = np.isfinite(a).all() and np.isfinite(b).all()
+    return finite and a.shape == b.shape and _absmax.sqnr(a, b) >= ROUNDING_FLOOR

@@ -33,9 +33,7 @@ class Following(keras.distribution.ModelParallel):
 @contextlib.contextmanager
 def following(model=None, twin=None):
     """Meanwhile, new variables of `twin` are laid out as those of `model` with the same numbers;
-    without these two, as their own paths say.
-
-    Nothing changes unless a `ModelParallel` is active.
+    without these two, as their own paths say. Only a `ModelParallel` that is active is followed.
     """
     strict = keras.distribution.distribution()
     if not isinstance(strict, keras.distribution.ModelParallel):

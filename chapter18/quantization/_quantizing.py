@@ -1,14 +1,16 @@
 """Quantize a copy of a model, see what it cost, and refuse a copy that predicts something else."""
 
 import math
+import numbers
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import pandas as pd
 
-from chapter18._shared import layers
-from chapter18.quantization import _absmax, _calibration, _candidates, _copies, _modes, _probes
+from chapter18._shared import checks, layers
+from chapter18.quantization import _absmax, _candidates, _copies, _modes
 
 
 class Report(NamedTuple):
@@ -37,27 +39,31 @@ class Quantization(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What to do: `found` are all candidates of the model, `chosen` the numbers of some."""
+    """What to do: of all candidates of the model, `found`, some are `chosen`.
+
+    `expected` is what the model predicts for `probe`.
+    """
 
     model: keras.Model
     mode: str
     config: Any
-    found: list
-    chosen: list
+    found: list[_candidates.Candidate]
+    chosen: list[_candidates.Candidate]
     probe: Any
-    build: Any
+    expected: list
+    build: Callable | None
 
 
 def quantize_copy(
     model: keras.Model,
-    mode: str,
+    mode: _modes.Mode,
     *,
-    probe,
-    filters=None,
+    probe: Any,
+    filters: _candidates.Filters = None,
     sqnr_floor: float = 10.0,
-    config=None,
+    config: keras.quantizers.QuantizationConfig | None = None,
     block_size: int | None = None,
-    build=None,
+    build: Callable[[], keras.Model] | None = None,
 ) -> Quantization:
     """Return a `Quantization`: a quantized copy of `model`, which itself stays as it is to the bit.
 
@@ -79,26 +85,25 @@ def quantize_copy(
     a floor or a model that cannot be quantized, and for a probe that shows no loss. Nothing is
     quantized then.
     """
-    _probes.check_floor(sqnr_floor)
+    _check_floor(sqnr_floor)
     plan = _prepared(model, mode, filters, config, block_size, probe, build)
-    twin, sqnr = _quantized(plan)
+    twin, sqnr = _quantized(plan, plan.chosen)
     report = _report(plan, twin, sqnr)
-    _check_any(model, report)
     if not sqnr >= sqnr_floor:
-        raise _below_floor(model, report, sqnr_floor, _alone(plan))
+        raise _below_floor(plan, report, sqnr_floor)
     _copies.refuse_training(twin)
     return Quantization(twin, report)
 
 
 def sensitivity(
     model: keras.Model,
-    mode: str,
+    mode: _modes.Mode,
     *,
-    probe,
-    filters=None,
-    config=None,
+    probe: Any,
+    filters: _candidates.Filters = None,
+    config: keras.quantizers.QuantizationConfig | None = None,
     block_size: int | None = None,
-    build=None,
+    build: Callable[[], keras.Model] | None = None,
 ) -> pd.DataFrame:
     """Return the SQNR on `probe` when one layer alone is quantized, for each in turn.
 
@@ -109,57 +114,56 @@ def sensitivity(
 
 
 def _prepared(model, mode, filters, config, block_size, probe, build):
-    _copies.check_built(model)
+    checks.built(model, rule="A model is copied once it has weights.")
     config = _modes.resolve(mode, config, block_size)
     found = _candidates.candidates(model, mode)
-    chosen = _candidates.choose(model, found, filters)
-    _check_compute_dtype(mode, [each for each in found if each.index in chosen])
-    _probes.check(probe)
-    return _Plan(model, mode, config, found, chosen, probe, build)
+    chosen = _candidates.choose(found, filters)
+    _check_compute_dtype(mode, chosen)
+    _check_probe(probe)
+    _copies.check_placed(model)
+    expected = _copies.outputs(model, probe)
+    _check_signal(model, expected)
+    return _Plan(model, mode, config, found, chosen, probe, expected, build)
 
 
-def _quantized(plan):
-    """Return a copy of the model, its chosen layers quantized, and its SQNR on the probe."""
-    copy = _copies.copy(plan.model, plan.probe, build=plan.build)
-    _probes.check_signal(plan.model, copy.outputs)
-    _modes.apply(plan.model, copy.model, plan.mode, plan.config, plan.chosen)
-    return copy.model, _sqnr(copy.outputs, copy.model, plan.probe)
+def _quantized(plan, chosen):
+    """Return a copy of the model, its `chosen` layers quantized, and its SQNR on the probe."""
+    twin = _copies.copy(plan.model, plan.probe, plan.expected, plan.build)
+    _modes.apply(plan.model, twin, plan.mode, plan.config, chosen)
+    got = _copies.outputs(twin, plan.probe)
+    if not all(np.isfinite(each).all() for each in got):
+        return twin, -math.inf
+    return twin, min(_absmax.sqnr(a, b) for a, b in zip(plan.expected, got, strict=True))
 
 
 def _alone(plan):
-    rows = []
-    for each in plan.found:
-        if each.index in plan.chosen:
-            _, sqnr = _quantized(plan._replace(chosen=[each.index]))
-            rows.append([each.path, type(each.layer).__name__, each.parameters, sqnr])
-    return pd.DataFrame(rows, columns=["path", "class", "parameters", "sqnr"])
+    table = _table(plan.chosen)
+    table["sqnr"] = [_quantized(plan, [each])[1] for each in plan.chosen]
+    return table
 
 
-def _sqnr(expected, twin, probe):
-    got = _copies.outputs(twin, probe)
-    if not all(np.isfinite(each).all() for each in got):
-        return -math.inf
-    return min(_absmax.sqnr(a, b) for a, b in zip(expected, got, strict=True))
+def _table(some):
+    rows = [[each.path, type(each.layer).__name__, each.parameters] for each in some]
+    return pd.DataFrame(rows, columns=["path", "class", "parameters"])
 
 
 def _report(plan, twin, sqnr):
     after = layers.every(twin)
-    rows = []
-    for each in plan.found:
-        layer = after[each.index]
-        done = layer.quantization_mode == plan.mode
-        rows.append(
-            {
-                "path": each.path,
-                "class": type(each.layer).__name__,
-                "parameters": each.parameters,
-                "bytes_before": _bytes(layers.own_weights(each.layer)),
-                "bytes_after": _bytes(layers.own_weights(layer)),
-                "quantized": done,
-                "reason": "" if done else _reason(each, plan),
-            }
+    table = _table(plan.found)
+    quantized = [after[each.number] for each in plan.found]
+    table["bytes_before"] = [_bytes(layers.own_weights(each.layer)) for each in plan.found]
+    table["bytes_after"] = [_bytes(layers.own_weights(layer)) for layer in quantized]
+    table["quantized"] = [layer.quantization_mode == plan.mode for layer in quantized]
+    table["reason"] = [
+        "" if done else _reason(each, plan)
+        for each, done in zip(plan.found, table["quantized"], strict=True)
+    ]
+    if not table["quantized"].any():
+        raise ValueError(
+            "Of what filters and config name together, at least one layer is quantized. "
+            f"Received: {plan.model.name!r} in {plan.mode}, of which none is. Let the filters, and "
+            "the config's layer structure if it has one, name the same layers."
         )
-    table = pd.DataFrame(rows)
     covered = table.loc[table["quantized"], "parameters"].sum()
     coverage = float(covered / table["parameters"].sum())
     sizes = _bytes(plan.model.weights), _bytes(twin.weights)
@@ -173,12 +177,11 @@ def _bytes(weights):
 def _reason(candidate, plan):
     if candidate.obstacle:
         return candidate.obstacle
-    if candidate.index not in plan.chosen:
+    if candidate.number not in {each.number for each in plan.chosen}:
         return "left out by filters"
-    outside = plan.mode in _calibration.MODES
-    return (
-        "outside the config's layer structure" if outside else f"no {plan.mode} in its quantize()"
-    )
+    if plan.mode in _modes.CALIBRATED:
+        return "outside the config's layer structure"
+    return f"no {plan.mode} in its quantize()"
 
 
 def _check_compute_dtype(mode, chosen):
@@ -191,16 +194,51 @@ def _check_compute_dtype(mode, chosen):
         )
 
 
-def _check_any(model, report):
-    if not report.layers["quantized"].any():
+def _check_floor(floor):
+    number = isinstance(floor, numbers.Real) and not isinstance(floor, bool)
+    if not number or math.isnan(floor):  # NaN would let anything through
         raise ValueError(
-            "Of what filters and config name together, at least one layer is quantized. "
-            f"Received: {model.name!r} in {report.mode}, of which none is. Let the filters, and "
-            "the config's layer structure if it has one, name the same layers."
+            "A floor is a number of dB that the copy must reach. "
+            f"Received: sqnr_floor={floor!r}. Pass for example 10.0, or -math.inf to "
+            "accept any copy."
         )
 
 
-def _below_floor(model, report, floor, alone):
+def _check_probe(probe):
+    arrays = [np.asarray(leaf) for leaf in keras.tree.flatten(probe) if leaf is not None]
+    empty = [array.shape for array in arrays if array.size == 0]
+    if empty or not arrays:
+        raise ValueError(
+            "A copy is compared with its original on a probe batch of at least one sample. "
+            f"Received: a probe with {f'an array of shape {empty[0]}' if empty else 'no array'}. "
+            "Pass a batch of real inputs, for example x_val[:100]."
+        )
+    # Zeros are welcome where they are integers, as letters or classes are.
+    if not any(array.any() or array.dtype.kind in "iub" for array in arrays):
+        raise ValueError(
+            "A copy is compared with its original on inputs that its kernels act on. "
+            "Received: a probe of zeros, which only biases answer. "
+            "Pass a batch of real inputs, for example x_val[:100]."
+        )
+
+
+def _check_signal(model, outputs):
+    if not all(np.isfinite(each).all() for each in outputs):
+        raise ValueError(
+            "The loss of precision is measured on finite predictions. "
+            f"Received: {model.name!r}, which predicts NaN or infinity on the probe batch. "
+            "Mend the model, or pass another probe."
+        )
+    if not any(each.any() for each in outputs):
+        raise ValueError(
+            "The loss of precision is measured against a signal: predictions other than zero. "
+            f"Received: {model.name!r}, which predicts zeros alone on the probe batch. "
+            "Mend the model, or pass another probe."
+        )
+
+
+def _below_floor(plan, report, floor):
+    alone = _alone(plan)
     worst = alone.loc[alone["sqnr"].idxmin()]
     if worst["sqnr"] < floor:
         cause = (
@@ -214,8 +252,8 @@ def _below_floor(model, report, floor, alone):
         )
     return RuntimeError(
         "A quantized copy predicts nearly what its original predicts. "
-        f"Received: {report.sqnr:.1f} dB in {report.mode} for {model.name!r} on the probe batch, "
-        f"below sqnr_floor={floor:g}. Likeliest cause: {cause}"
+        f"Received: {report.sqnr:.1f} dB in {report.mode} for {plan.model.name!r} on the probe "
+        f"batch, below sqnr_floor={floor:g}. Likeliest cause: {cause}"
     )
 
 

@@ -6,19 +6,20 @@ import pytest
 from keras import layers
 
 from chapter18 import quantization
-from chapter18.quantization import _absmax, _calibration
+from chapter18.quantization import _modes
 
 VERSION = tuple(int(part) for part in keras.__version__.split(".")[:2])
 dead = pytest.mark.skipif(VERSION > (3, 15), reason="Keras 3.15 has the fault")
 alive = pytest.mark.skipif(VERSION < (3, 16), reason="Keras 3.16 is the first to calibrate")
+MODES = ("gptq", "awq")
 TOKENS, LENGTH = 20, 8
 
 
 @pytest.fixture
 def fresh_answers():
-    _calibration.calibration_changes_kernels.cache_clear()
+    _modes._data_change_kernels.cache_clear()
     yield
-    _calibration.calibration_changes_kernels.cache_clear()
+    _modes._data_change_kernels.cache_clear()
 
 
 def network():
@@ -47,13 +48,13 @@ def config(mode, structure, tokens):
     )
 
 
-@pytest.mark.parametrize("mode", _calibration.MODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_calibration_data_change_nothing_in_3_15_and_something_from_3_16_on(mode):
-    assert _calibration.calibration_changes_kernels(mode) is (VERSION >= (3, 16))
+    assert quantization.calibration_changes_kernels(mode) is (VERSION >= (3, 16))
 
 
 @dead
-@pytest.mark.parametrize("mode", _calibration.MODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_dead_calibration_is_refused_with_its_reason(mode):
     model, structure, tokens = network()
     before = [np.array(v.value) for v in model.variables]
@@ -70,7 +71,7 @@ def test_dead_calibration_is_refused_with_its_reason(mode):
 
 
 @alive
-@pytest.mark.parametrize("mode", _calibration.MODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_working_calibration_beats_rounding_and_leaves_the_original(mode):
     model, structure, tokens = network()
     before = [np.array(v.value) for v in model.variables]
@@ -82,7 +83,7 @@ def test_working_calibration_beats_rounding_and_leaves_the_original(mode):
     assert report.layers["quantized"].tolist() == [False, True, True]
     assert report.layers["reason"].tolist() == [f"Keras has no {mode} for Embedding", "", ""]
     assert report.bytes_after < report.bytes_before
-    got = _absmax.sqnr(model.predict(tokens, verbose=0), copy.predict(tokens, verbose=0))
+    got = quantization.sqnr(model.predict(tokens, verbose=0), copy.predict(tokens, verbose=0))
     assert report.sqnr == pytest.approx(got, abs=0.01)
     # The same 4 bits and one scale a column, by plain rounding.
     rounding = quantization.quantize_copy(
@@ -112,8 +113,8 @@ def test_the_probe_leaves_no_trace(capsys):
     keras.config.set_dtype_policy("mixed_bfloat16")
     number = int(layers.Dense(2).name.partition("_")[2] or 0)
     state = random.getstate()
-    for mode in _calibration.MODES:
-        _calibration.calibration_changes_kernels(mode)
+    for mode in MODES:
+        quantization.calibration_changes_kernels(mode)
     assert random.getstate() == state
     assert layers.Dense(2).name == f"dense_{number + 1}"
     assert keras.config.dtype_policy().name == "mixed_bfloat16"
@@ -123,11 +124,11 @@ def test_the_probe_leaves_no_trace(capsys):
 
 @pytest.mark.usefixtures("fresh_answers")
 def test_the_answer_is_kept(monkeypatch):
-    first = _calibration.calibration_changes_kernels("awq")
+    first = quantization.calibration_changes_kernels("awq")
     monkeypatch.setattr(keras.Model, "quantize", None)
-    assert _calibration.calibration_changes_kernels("awq") is first
+    assert quantization.calibration_changes_kernels("awq") is first
 
 
 def test_other_modes_are_refused():
     with pytest.raises(ValueError, match=r"Received: mode='int8'. Valid: \['gptq', 'awq'\]"):
-        _calibration.calibration_changes_kernels("int8")
+        quantization.calibration_changes_kernels("int8")

@@ -1,7 +1,7 @@
+import jax
 import keras
 import numpy as np
 import pytest
-import quantized_models
 
 from chapter18._shared import layers
 
@@ -74,7 +74,34 @@ def test_own_variables_and_weights_add_up_to_all_of_them(model):
     ):
         found = [id(v) for layer in layers.every(model) for v in own(layer)]
         assert sorted(found) == sorted(id(v) for v in getattr(model, attribute))
-    small, _ = quantized_models.small()
-    assert sum(np.prod(v.shape) for each in small.layers for v in layers.own_weights(each)) == (
-        small.count_params()
+    numbers = sum(
+        np.prod(v.shape) for each in layers.every(model) for v in layers.own_weights(each)
     )
+    assert numbers == model.count_params()
+
+
+class Statistics(keras.layers.Layer):
+    """A layer with a mean that is an array of JAX, a largest value of NumPy's, and a variable."""
+
+    def __init__(self, mean=0.0, **options):
+        super().__init__(**options)
+        self.mean = keras.ops.full((2,), mean)
+        self.largest = np.float32(mean)
+        self.seen = self.add_weight(shape=(), initializer="zeros")
+
+
+def test_what_layers_derived_from_data_is_read_and_put_back_as_it_was():
+    learnt, fresh = (keras.Sequential([keras.Input((2,)), Statistics(m)]) for m in (3.0, 0.0))
+    state = layers.derived_state(learnt)
+    name = next(f"{i}/" for i, each in enumerate(layers.every(learnt)) if each.name[:4] == "stat")
+    assert {key: value.tolist() for key, value in state.items()} == {
+        f"{name}mean": [3.0, 3.0],
+        f"{name}largest": 3.0,
+    }
+    assert all(isinstance(value, np.ndarray) for value in state.values())
+    layers.put_derived_back(fresh, state)
+    layer = fresh.layers[-1]
+    assert isinstance(layer.mean, jax.Array)
+    assert isinstance(layer.largest, np.ndarray)
+    assert layers.derived_state(fresh).keys() == state.keys()
+    np.testing.assert_array_equal(layer.mean, [3.0, 3.0])

@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 
 from chapter18 import mesh as meshes
-from chapter18._shared import abstract, derived_state, gathering, manifests
+from chapter18._shared import abstract, gathering, layers, manifests
 from chapter18._shared.replacing import replacing
 from chapter18.checkpoints import _files, _predictions, _savable
 
@@ -37,7 +37,7 @@ def save(model: keras.Model, path, *, sample=None) -> None:
     predicted = _predictions.record(model, sample)
     if predicted.inputs is None:
         _warn(f"{model.name!r} is saved without predictions, since {predicted.reason}")
-    proof = _files.Proof(predicted, derived_state.read(model))
+    proof = _files.Proof(predicted, layers.derived_state(model))
     with gathering.gathered(manifests.state(model)), gathering.first_only() as writes:
         if writes:
             _write(model, manifest, proof, path)
@@ -113,7 +113,7 @@ def _write(model, manifest, proof, path):
 def _prove(model, proof):
     if proof is None:
         return
-    derived_state.put_back(model, proof.derived)
+    layers.put_derived_back(model, proof.derived)
     if proof.predictions.inputs is None:
         _warn(f"{model.name!r} was saved without predictions")
         return

@@ -11,7 +11,7 @@ import jax
 import keras
 import numpy as np
 
-from chapter18._shared import abstract, checks, derived_state, layers, manifests
+from chapter18._shared import abstract, checks, layers, manifests
 from chapter18.quantization import _absmax, _archives, _copies, _modes
 from chapter18.quantization._following import following
 
@@ -42,7 +42,7 @@ def export(model: keras.Model, path, *, probe) -> None:
             keras=keras.__version__,
         )
         weights = _weights_file(model)
-    derived = derived_state.read(model)
+    derived = layers.derived_state(model)
     contents = _archives.Contents(record, weights, probe, outputs, derived)
     _archives.write(path, contents, lambda file: manifests.check_file(file, manifest))
 
@@ -185,7 +185,7 @@ def _rebuilt(contents, saved, build, path, distribution):
         file.write_bytes(contents.weights)
         model.load_weights(file)
     manifests.restore_seeds(model, saved)
-    derived_state.put_back(model, contents.derived)
+    layers.put_derived_back(model, contents.derived)
     return model
 
 

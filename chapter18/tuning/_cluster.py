@@ -39,7 +39,8 @@ def run_cluster(
     `KERASTUNER_TUNER_ID` ("chief", "worker_1", …), `KERASTUNER_ORACLE_IP` and
     `KERASTUNER_ORACLE_PORT`, the same three that are set on a real cluster; `arguments` follow the
     script on its command line, `environment` adds variables. Raises `TimeoutError` after `timeout`
-    seconds and `RuntimeError` when a process fails; every process is killed first.
+    seconds and `RuntimeError` when a process fails; every process is killed first. Raises
+    `FileNotFoundError` without a script, `ValueError` without a worker.
     """
     if not Path(script).is_file():
         raise FileNotFoundError(

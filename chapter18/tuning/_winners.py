@@ -93,7 +93,9 @@ def selection_bias(
 
     One row for each number of completed trials seen: `trials`; `trial`, the id of the winner so
     far, whose saved model has the best validation score; `validation`, that score; `test`, the same
-    model's score on the test data; `gap`, by how much validation looks better than test.
+    model's score on the test data; `gap`, by how much validation looks better than test. The data
+    are arrays `(rows, …)` or nests of them. Raises `ValueError` where a winner's weights were not
+    saved, and for an objective that evaluation does not measure.
     """
     objective, began = (
         tuner.oracle.objective,
@@ -175,15 +177,12 @@ def _require_alike(name, one, other):
     try:
         keras.tree.assert_same_structure(one, other)
     except ValueError:
+        kinds = [keras.tree.map_structure(lambda x: type(x).__name__, n) for n in (one, other)]
         raise ValueError(
             "Two splits of the same data must be nested alike. "
-            f"Received: for {name} {_nesting(one)} and {_nesting(other)}. "
+            f"Received: for {name} {kinds[0]} and {kinds[1]}. "
             "Pass arrays, or dicts or tuples of arrays with the same keys."
         ) from None
-
-
-def _nesting(nest):
-    return keras.tree.map_structure(lambda leaf: type(leaf).__name__, nest)
 
 
 def _load(tuner, trial, x):

@@ -104,7 +104,7 @@ def test_no_worker_begins_before_the_last_has_come(tmp_path, monkeypatch):
     _in_cluster(monkeypatch, "worker_1", tmp_path)
     first = threading.Thread(target=_cluster.meet, daemon=True)
     first.start()
-    while not (tmp_path / "worker_1.here").exists():
+    while first.is_alive() and not (tmp_path / "worker_1.here").exists():
         time.sleep(0.01)
     assert first.is_alive()
     monkeypatch.setenv("KERASTUNER_TUNER_ID", "worker_2")

@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import filelock
 
@@ -35,7 +36,7 @@ def only_one(project: Path) -> Iterator[None]:
     # filelock 4 would else fall back to a marker file, which outlives a killed process; earlier
     # versions have no such option, and raise. It can go when pyproject asks for filelock 4.
     known = inspect.signature(filelock.FileLock.__init__).parameters
-    strict = {"fallback_to_soft": False} if "fallback_to_soft" in known else {}
+    strict: dict[str, Any] = {"fallback_to_soft": False} if "fallback_to_soft" in known else {}
     lock = filelock.FileLock(project / _LOCK, **strict)
     try:
         lock.acquire(timeout=0)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import keras_tuner as kt
 
@@ -24,7 +24,7 @@ _SMALLER_IS_BETTER = (
 )
 _DIRECTIONS = dict.fromkeys(_LARGER_IS_BETTER, "max") | dict.fromkeys(_SMALLER_IS_BETTER, "min")
 
-Objective = str | tuple[str, Literal["min", "max"]] | kt.Objective
+Objective: TypeAlias = str | tuple[str, Literal["min", "max"]] | kt.Objective
 
 
 def make_tuner(

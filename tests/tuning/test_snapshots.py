@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import keras_tuner as kt
-import mnist_search
 import numpy as np
 import pytest
 from child import run_child
@@ -156,16 +155,3 @@ def test_random_kills_of_the_four_tuners_lose_nothing():
     printed = run_child("crash_campaign.py", "--kills", 8, "--seed", 4, devices=0, timeout=600)
     campaigns = [json.loads(line) for line in printed.splitlines()]
     assert [each["kills"] for each in campaigns] == [2, 2, 2, 2]
-
-
-def test_a_killed_search_on_mnist_ends_as_if_it_had_not_been_killed(tmp_path):
-    killed = tmp_path / "killed"
-    with pytest.raises(AssertionError, match=f"exit code {mnist_search.DIED}"):
-        run_child("mnist_search.py", killed, "0002", devices=0)
-    trials = _snapshots.read(killed / "mnist" / "snapshot.json")["trials"]
-    recorded = {name: each["score"] for name, each in trials.items() if each["score"] is not None}
-    assert list(recorded) == ["0000", "0001"]
-    resumed = mnist_search.search(killed)
-    assert recorded.items() <= resumed.items()
-    assert resumed == mnist_search.search(tmp_path / "whole")
-    assert list(resumed) == ["0000", "0001", "0002", "0003"]

@@ -4,7 +4,7 @@ Every space runs in a process of its own with a time limit: build the default mo
 one epoch on 128 images, write what happened to `chapter18/data/kt_applications.json`. Takes a few
 minutes on two cores, which is why section 1 reads the record instead of running this.
 
-    python benchmarks/premade_spaces.py
+    python -m recordings.premade_spaces
 """
 
 import datetime
@@ -19,9 +19,16 @@ import textwrap
 import time
 from pathlib import Path
 
-from chapter18._shared import children
+os.environ["KERAS_BACKEND"] = "jax"
 
-RECORD = Path(__file__).parents[1] / "chapter18" / "data" / "kt_applications.json"
+import keras
+import keras_tuner as kt
+import numpy as np
+
+from chapter18 import processes
+
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "chapter18" / "data" / "kt_applications.json"
 SPACES = ("HyperResNet", "HyperXception", "HyperEfficientNet", "HyperImageAugment")
 LIMIT_SECONDS = 300
 ROWS = 128
@@ -29,10 +36,6 @@ ROWS = 128
 
 def try_space(name):
     """Build and fit the default model of the space `name`; return what happened as a dict."""
-    import keras
-    import keras_tuner as kt
-    import numpy as np
-
     started = time.perf_counter()
     hp = kt.HyperParameters()
     outcome = {"space": name, "trains": False, "stage": "build"}
@@ -65,10 +68,9 @@ def _plain(error):
 
 def in_child(name):
     """Run `try_space(name)` in a child process, killed at the limit."""
-    command = [sys.executable, __file__, name]
-    environment = os.environ | {"KERAS_BACKEND": "jax"}
+    command = [sys.executable, "-m", "recordings.premade_spaces", name]
     try:
-        child = children.run(command, env=environment, timeout=LIMIT_SECONDS)
+        child = processes.run(command, cwd=ROOT, timeout=LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
         return {"space": name, "trains": False, "stage": "timeout", "seconds": LIMIT_SECONDS}
     if child.returncode:
@@ -87,7 +89,7 @@ def main():
         "hardware": f"CPU {platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
         "versions": {n: importlib.metadata.version(n) for n in ("keras", "keras-tuner", "jax")},
-        "script": "benchmarks/premade_spaces.py",
+        "script": "recordings/premade_spaces.py",
         "rows": ROWS,
         "spaces": spaces,
     }

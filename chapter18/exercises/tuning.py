@@ -5,7 +5,7 @@ import keras_tuner as kt
 import numpy as np
 
 from chapter18.exercises._answers import Hint, checker, right, shown
-from chapter18.tuning import _objectives
+from chapter18.tuning import _tuner
 
 LOWEST, HIGHEST = 1e-4, 1e-1
 NAMES = ("optimizer", "learning_rate", "momentum")
@@ -184,7 +184,7 @@ def _objective(*, objective):
 
 def _resolved(objective):
     try:
-        chosen = _objectives.resolve(objective)
+        chosen = _tuner.resolve_objective(objective)
     except (TypeError, ValueError):
         chosen = None
     if isinstance(chosen, kt.Objective):

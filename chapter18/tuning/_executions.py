@@ -1,14 +1,14 @@
 """The executions of a trial: each one seeded, trained without per-batch work, and measured."""
 
 import time
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import keras
 import keras_tuner as kt
 import numpy as np
-from keras_tuner.engine.hyperparameters import Int
 
-from chapter18.tuning import _grids
+from chapter18.tuning import _spaces
 
 
 class Execution(NamedTuple):
@@ -19,7 +19,7 @@ class Execution(NamedTuple):
     epochs: int | None
 
 
-def execution_seed(seed, trial_id, execution):
+def execution_seed(seed: int, trial_id: str, execution: int) -> int:
     """Return the seed, below 2**32, of one execution (counted from 0) of a trial.
 
     It depends on nothing else, so a resumed search trains as an uninterrupted one would have.
@@ -31,9 +31,8 @@ def execution_seed(seed, trial_id, execution):
 class TrialRun:
     """One trial while it runs: `tuner` trains the executions of `trial`."""
 
-    def __init__(self, tuner, trial, *, seed, settings):
-        self.tuner, self.trial = tuner, trial
-        self.seed, self.settings = seed, settings
+    def __init__(self, tuner, trial, *, settings):
+        self.tuner, self.trial, self.settings = tuner, trial, settings
         self.started = time.perf_counter()
         self.fits = 0
         self.executions = []
@@ -41,29 +40,23 @@ class TrialRun:
     def prepare(self):
         """Seed the next execution, after undoing what clearing Keras' session undid."""
         self.settings()
-        keras.utils.set_random_seed(execution_seed(self.seed, self.trial.trial_id, self.fits))
+        seed = execution_seed(self.tuner.base_seed, self.trial.trial_id, self.fits)
+        keras.utils.set_random_seed(seed)
 
     def require_known(self, discovered):
-        """Raise where a trial of a grid has `discovered` a hyperparameter while it was built.
-
-        Keras Tuner built once before the first trial, so the trials before this one lack it.
-        """
+        """Raise where a trial of a grid has `discovered` what the trials before it lack."""
         grid = isinstance(self.tuner, kt.GridSearch) and self.tuner.oracle.tune_new_entries
         if discovered and grid:
-            raise _grids.late(discovered[0].name, self.trial.trial_id)
+            raise _spaces.late(discovered[0].name, self.trial.trial_id)
 
     def callbacks(self, callbacks, *, check):
         """Replace Keras Tuner's own callback by one without batch hooks, where none is overridden.
 
-        Keras Tuner's reads `self.model` after each batch, which makes JAX hand its state back to
-        the model every step.
+        Its own reads `self.model` after each batch, for which JAX must hand its state back.
         """
-        unused = all(
-            getattr(type(self.tuner), hook) is getattr(kt.Tuner, hook)
-            for hook in ("on_batch_begin", "on_batch_end")
-        )
-        if not unused:
-            return callbacks
+        for hook in ("on_batch_begin", "on_batch_end"):
+            if getattr(type(self.tuner), hook) is not getattr(kt.Tuner, hook):
+                return callbacks
         return [
             EpochCallback(self, check=check) if getattr(each, "tuner", None) is self.tuner else each
             for each in callbacks
@@ -72,9 +65,8 @@ class TrialRun:
     def measure(self, results):
         """Keep the `Execution` behind each of the results that the tuner got."""
         results = results if isinstance(results, list) else [results]
-        self.executions = [
-            measure(result, self.tuner.oracle.objective) for result in results if result is not None
-        ]
+        objective = self.tuner.oracle.objective
+        self.executions = [_measured(each, objective) for each in results if each is not None]
 
     def unusable(self):
         """Return why the score is not a finite number, or None."""
@@ -160,33 +152,20 @@ class TrackedHyperModel(kt.HyperModel):
 
 def _make_whole(hp):
     """Make the values of each `Int` ints: on a log scale Keras Tuner's grid search gives floats."""
-    for name in (parameter.name for parameter in hp.space if isinstance(parameter, Int)):
-        if isinstance(hp.values.get(name), float):
-            hp.values[name] = round(hp.values[name])
+    for each in hp.space:
+        value = hp.values.get(each.name)
+        if isinstance(each, kt.engine.hyperparameters.Int) and isinstance(value, float):
+            hp.values[each.name] = round(value)
 
 
-def build_optimizer(model):
+def build_optimizer(model: keras.Model) -> None:
     """Create the variables of the optimizer, if there is one, so that they can be loaded."""
     optimizer = getattr(model, "optimizer", None)
     if model.built and optimizer is not None and not optimizer.built:
         optimizer.build(model.trainable_variables)
 
 
-def measure(result, objective):
-    """Return the `Execution` behind what `HyperModel.fit` or `Tuner.run_trial` returned.
-
-    Like Keras Tuner it takes the best epoch of a `History`, the objective of a dict, and a number
-    as it is. Raises `keras_tuner.errors.FatalValueError`, which ends a search, when a `History`
-    lacks the objective.
-    """
-    if isinstance(result, keras.callbacks.History):
-        return _best_of_history(result, objective)
-    if isinstance(result, dict):
-        result = result.get(objective.name, np.nan)
-    return Execution(float(result), None, None)
-
-
-def require_objective(objective, logs):
+def require_objective(objective: kt.Objective, logs: Mapping[str, Any]) -> None:
     """Raise `keras_tuner.errors.FatalValueError` unless the objective stands among the logs."""
     if not objective.has_value(logs):
         raise kt.errors.FatalValueError(
@@ -197,10 +176,16 @@ def require_objective(objective, logs):
         )
 
 
-def _best_of_history(history, objective):
+def _measured(result, objective):
+    """Like Keras Tuner: the best epoch of a `History`, the objective of a dict, or a number."""
+    if isinstance(result, dict):
+        result = result.get(objective.name, np.nan)
+    if not isinstance(result, keras.callbacks.History):
+        return Execution(float(result), None, None)
+    history = result
     require_objective(objective, history.history)
-    names, columns = history.history.keys(), history.history.values()
-    logs = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=False))
+    epochs = zip(*history.history.values(), strict=False)
+    logs = (dict(zip(history.history, epoch, strict=True)) for epoch in epochs)
     scores = [float(objective.get_value(log)) for log in logs]
     best = 0
     for epoch, score in enumerate(scores):

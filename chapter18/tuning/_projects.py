@@ -1,14 +1,23 @@
-"""The folder of a search: which of its files are the search's own, and how only those go."""
+"""The folder of a search: which files are its own, how only those go, and who holds its lock."""
 
 import contextlib
+import datetime
+import inspect
 import json
+import os
+import platform
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import filelock
+
+from chapter18._shared.replacing import replacing
 from chapter18.tuning import _snapshots
 
-_DISCARDED = "snapshot.json.discarded"
+_LOCK, _HOLDER, _DISCARDED = "search.lock", "search.lock.json", "snapshot.json.discarded"
 _PROJECT_FILES = re.compile(r"(oracle|tuner\d*|chief|worker_?\d*)\.json|snapshot\.json(\.backup)?")
 _TRIAL_FILES = re.compile(
     r"trial\.json|executions\.json(\.backup)?|checkpoint\.weights\.h5|build_config\.json"
@@ -17,11 +26,61 @@ _TRIAL_FOLDER = re.compile(r"trial_\d+")
 _TEMPORARY = re.compile(r"\.(.+)\.\d+\.tmp")
 
 
-def prepare(project: Path) -> None:
-    """Make the folder of a search, and finish what a killed `discard` began.
+@contextlib.contextmanager
+def only_one(project: Path) -> Iterator[None]:
+    """Hold the lock of the folder `project` meanwhile; a killed process no longer holds it.
 
-    Raises `ValueError` where something else than a folder stands in the way.
+    Raises `RuntimeError`, which names the holder, where another search holds it. Where the file
+    system cannot lock, as some network drives cannot, it warns and goes on.
     """
+    # filelock 4 would else fall back to a marker file, which outlives a killed process; earlier
+    # versions have no such option, and raise. It can go when pyproject asks for filelock 4.
+    known = inspect.signature(filelock.FileLock.__init__).parameters
+    strict: dict[str, Any] = {"fallback_to_soft": False} if "fallback_to_soft" in known else {}
+    lock = filelock.FileLock(project / _LOCK, **strict)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise RuntimeError(
+            "Only one search at a time may use a folder. "
+            f"Received: {project}, where {_holder(project)}. "
+            "Wait until that search ends, or choose another project_name."
+        ) from None
+    except (OSError, NotImplementedError) as error:
+        warnings.warn(
+            f"{project} cannot be locked ({error}): let no other process search there.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    try:
+        if lock.is_locked:
+            _sign(project)
+        yield
+    finally:
+        lock.release()
+
+
+def _sign(project):
+    # A file of its own: Windows lets nobody read the one that is locked.
+    holder = {
+        "pid": os.getpid(),
+        "host": platform.node(),
+        "since": datetime.datetime.now().astimezone().isoformat(" ", "seconds"),
+    }
+    with replacing(project / _HOLDER) as partial:
+        partial.write_text(json.dumps(holder), encoding="utf-8")
+
+
+def _holder(project):
+    try:
+        holder = json.loads((project / _HOLDER).read_text(encoding="utf-8"))
+        return "process {pid} on {host} has been searching since {since}".format(**holder)
+    except (OSError, ValueError, KeyError):
+        return "another process is searching"
+
+
+def prepare(project: Path) -> None:
+    """Make the folder of a search, and finish what a killed `discard` began."""
     for path in (project, *project.parents):
         if (path.exists() or path.is_symlink()) and not path.is_dir():
             raise ValueError(
@@ -34,10 +93,8 @@ def prepare(project: Path) -> None:
 
 
 def discard(project: Path) -> None:
-    """Remove the search that the folder holds, if it holds one: its own files and nothing else.
-
-    A mark, removed last, lets `prepare` finish what a kill interrupts.
-    """
+    """Remove the search that the folder holds, if it holds one: its own files and nothing else."""
+    # Removed last, it lets `prepare` finish what a kill interrupts.
     mark = project / _DISCARDED
     if not (mark.exists() or _holds_a_search(project)):
         return
@@ -62,7 +119,7 @@ def require_free(project: Path) -> None:
         )
 
 
-def remove_leftovers(project: Path, trial_ids) -> None:
+def remove_leftovers(project: Path, trial_ids: Iterable[str]) -> None:
     """Remove what a kill left half written, and trials that no snapshot knows."""
     known = {f"trial_{trial_id}" for trial_id in trial_ids}
     for temporary in list(_temporaries(project)):
@@ -74,20 +131,20 @@ def remove_leftovers(project: Path, trial_ids) -> None:
 
 def own_files(project: Path) -> Iterator[Path]:
     """Yield the files that have a name, and a place, in which a search writes."""
-    yield from _named(project, _PROJECT_FILES)
-    for folder in _trial_folders(project):
-        yield from _named(folder, _TRIAL_FILES)
+    for folder, names in _places(project):
+        yield from _named(folder, names)
 
 
 def _temporaries(project):
     """Files that `replacing` was writing in place of own ones."""
-    for folder, names in [
-        (project, _PROJECT_FILES),
-        *((folder, _TRIAL_FILES) for folder in _trial_folders(project)),
-    ]:
+    for folder, names in _places(project):
         for path in _named(folder, _TEMPORARY):
             if names.fullmatch(_TEMPORARY.fullmatch(path.name)[1]):
                 yield path
+
+
+def _places(project):
+    return [(project, _PROJECT_FILES), *((each, _TRIAL_FILES) for each in _trial_folders(project))]
 
 
 def _named(folder, pattern):

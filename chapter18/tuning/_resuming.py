@@ -5,12 +5,14 @@ import functools
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
+import keras
 import keras_tuner as kt
 from keras_tuner.src.distribute import utils as cluster
 
 from chapter18._shared import checks, isolation
-from chapter18.tuning import _cluster, _grids, _locks, _searches, _snapshots
+from chapter18.tuning import _cluster, _projects, _searches, _snapshots, _spaces
 from chapter18.tuning._executions import TrialRun
 
 RECORD = "executions.json"
@@ -23,9 +25,9 @@ class ResumableTuner:
     base_seed = None
     cache_directory = None
     tracked = None  # the TrackedHyperModel, where there is a hypermodel
-    definitions = None  # the spaces.Definitions of the hyperparameters
+    definitions = None  # the _spaces.Definitions of the hyperparameters
     identity = None  # what must not change when the search is resumed
-    searched = None  # what search was called with, as searches.describe says it
+    searched = None  # what search was called with, as _searches.describe says it
 
     _run = None
     _waiting = None  # for a trial; None before the first request
@@ -52,7 +54,8 @@ class ResumableTuner:
         arguments = _searches.named(args, kwargs)
         _searches.require_repeatable(arguments)
         if self.tracked is not None:
-            _searches.require_counts(arguments)
+            rule = "Epochs and batch size are positive integers."
+            _searches.require_counts(arguments, "epochs", "batch_size", rule=rule, example=10)
         with self._alone(arguments), self._isolated():
             super().search(*args, **kwargs)
 
@@ -62,22 +65,21 @@ class ResumableTuner:
         if is_worker():
             yield
             return
-        with _locks.only_one(Path(self.project_dir)):
+        with _projects.only_one(Path(self.project_dir)):
             self._require_current()
             self._keep(_searches.describe(arguments))
             yield
 
     def _require_current(self):
         snapshot = _snapshots.load_project(Path(self.project_dir))
-        if snapshot is None or (
+        if snapshot is not None and not (
             snapshot.identity == self.identity and _snapshots.knows(self.oracle, snapshot)
         ):
-            return
-        raise RuntimeError(
-            "A tuner searches on from the last state of its folder. "
-            f"Received: {self.project_dir}, where another tuner has searched since this one was "
-            "made. Make the tuner again, with the same arguments."
-        )
+            raise RuntimeError(
+                "A tuner searches on from the last state of its folder. "
+                f"Received: {self.project_dir}, where another tuner has searched since this one "
+                "was made. Make the tuner again, with the same arguments."
+            )
 
     def _keep(self, now):
         changed = _searches.changes(self.searched or {}, now)
@@ -104,12 +106,14 @@ class ResumableTuner:
         super().on_trial_begin(trial)
         # Reports of an earlier, broken run of this trial would be averaged with the new ones.
         trial.metrics = type(trial.metrics)()
-        self._follow(TrialRun(self, trial, seed=self.base_seed, settings=self._settings))
+        self._follow(TrialRun(self, trial, settings=self._settings))
 
     def run_trial(self, trial, *args, **kwargs):
         self._run.prepare()
         with self.definitions.followed(trial.hyperparameters):
-            results = _plain(super().run_trial(trial, *args, **kwargs))
+            results = super().run_trial(trial, *args, **kwargs)
+        # JSON cannot hold the scalars of NumPy or JAX.
+        results = keras.tree.map_structure(checks.plain, results)
         self._run.measure(results)
         return results
 
@@ -137,8 +141,7 @@ class ResumableTuner:
             warnings.catch_warnings(),
         ):
             # Keras Tuner 1.4.8 takes the best of scores that are NaN, calls deprecated names, and
-            # fits a Gaussian process to few points, which scikit-learn remarks on. Each line can
-            # go when its warning no longer comes.
+            # fits a Gaussian process to few points. Each line can go when its warning has gone.
             for message in ("All-NaN", "The optimal value found for", "lbfgs failed to converge"):
                 warnings.filterwarnings("ignore", message=message)
             warnings.filterwarnings("ignore", category=DeprecationWarning, module="keras_tuner")
@@ -148,19 +151,20 @@ class ResumableTuner:
                 self._follow(None)
 
 
-def reload(tuner, snapshot):
+def reload(tuner: kt.Tuner, snapshot: _snapshots.Snapshot) -> None:
     """Load the project's files into `tuner`, completed by what Keras Tuner leaves out of them."""
     tuner.reload()
     oracle = tuner.oracle
     # Keras Tuner 1.4.8 lists trials as the file system does; Bayesian fits depend on their order.
     oracle.trials = {trial_id: oracle.trials[trial_id] for trial_id in oracle.start_order}
-    _snapshots.restore_randomness(oracle, snapshot)
+    if snapshot.randomness is not None:
+        oracle._random_state.set_state(snapshot.randomness)
     tuner.searched = snapshot.search
     if isinstance(oracle, kt.oracles.GridSearchOracle):
-        _grids.rebuild(oracle)
+        _spaces.rebuild_grid(oracle)
 
 
-def save_snapshots(tuner, identity):
+def save_snapshots(tuner: kt.Tuner, identity: dict[str, Any]) -> None:
     """From now on write a snapshot before Keras Tuner saves its oracle, beginning now."""
     tuner.identity = identity
     save = tuner.oracle.save
@@ -168,7 +172,7 @@ def save_snapshots(tuner, identity):
     @functools.wraps(save)
     def save_both():
         # A kill in between must not leave Keras Tuner's file without a snapshot.
-        _snapshots.capture(tuner, identity)
+        _snapshots.capture(tuner)
         save()
 
     tuner.oracle.save = save_both
@@ -178,12 +182,3 @@ def save_snapshots(tuner, identity):
 def is_worker() -> bool:
     """Whether this process takes its trials from the chief of a cluster, which keeps them."""
     return cluster.has_chief_oracle() and not cluster.is_chief_oracle()
-
-
-def _plain(results):
-    """Turn scalar arrays among the results of a trial into numbers, which JSON can hold."""
-    if isinstance(results, list):
-        return [_plain(each) for each in results]
-    if isinstance(results, dict):
-        return {name: checks.plain(value) for name, value in results.items()}
-    return checks.plain(results)

@@ -1,14 +1,26 @@
-"""What a search was called with, in words that another process can compare: data by samples."""
+"""What must stay the same when a search goes on, in words that another process can compare."""
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import keras
+import keras_tuner as kt
 import numpy as np
 
 from chapter18._shared.checks import plain, positive_integer
 
+# Options that may differ: they say how far to go, not what is searched.
+_FREE_OPTIONS = {
+    "logger",
+    "max_consecutive_failed_trials",
+    "max_retries_per_trial",
+    "max_trials",
+    "tuner_id",
+}
 # The first arguments of keras.Model.fit, by position.
 _POSITIONS = ("x", "y", "batch_size", "epochs", "verbose", "callbacks", "validation_split")
 _DEFAULTS = {
@@ -26,6 +38,46 @@ _SAMPLE_BYTES = 2**24
 _LONG = 1000
 
 
+def identity(tuner: kt.Tuner, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what make_tuner was called with, and the space it found, as JSON gives it back."""
+    space = tuner.oracle.get_space().get_config()["space"]
+    plain_options = {
+        name: value
+        for name, value in options.items()
+        if name not in _FREE_OPTIONS and isinstance(value, bool | int | float | str | None)
+    }
+    found = {
+        "tuner class": type(tuner).__name__,
+        "objective": str(tuner.oracle.objective),
+        "seed": tuner.base_seed,
+        "space": {str(hp["config"]): hp for hp in space},
+    }
+    return json.loads(json.dumps(found | plain_options))
+
+
+def require_same_identity(before: dict[str, Any], now: dict[str, Any], project: Path) -> None:
+    """Raise `ValueError`, which names what differs, unless both identities are equal."""
+    # As text NaN is equal to itself.
+    texts = [{k: json.dumps(v, sort_keys=True) for k, v in each.items()} for each in (before, now)]
+    changed = [name for name in before | now if texts[0].get(name) != texts[1].get(name)]
+    if changed:
+        raise ValueError(
+            "A search is resumed with the space, objective, seed and options it began with. "
+            f"Received: {'; '.join(_change(name, before, now) for name in changed)}; "
+            f"in {project}. "
+            "Put back the old value, choose another project_name, or pass overwrite=True to start "
+            "afresh."
+        )
+
+
+def _change(name, before, now):
+    if name != "space":
+        return f"{name} {now.get(name)} instead of {before.get(name)}"
+    old, new = before[name], now[name]
+    names = {(old | new)[key]["config"]["name"] for key in old.keys() ^ new.keys()}
+    return f"another space, changed in {', '.join(sorted(names))}"
+
+
 def named(args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `search` by name, as `fit` would read them."""
     names = [*_POSITIONS, *(f"argument {number}" for number in range(len(_POSITIONS), len(args)))]
@@ -35,7 +87,7 @@ def named(args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
 def require_repeatable(arguments: dict[str, Any]) -> None:
     """Raise `TypeError` for an iterator: only the first training would see its values."""
     for name, value in arguments.items():
-        for leaf in _leaves(value):
+        for leaf in keras.tree.flatten(value):
             if hasattr(leaf, "__next__") and not hasattr(leaf, "__getitem__"):
                 raise TypeError(
                     "Every trial must be able to read the data from their beginning. "
@@ -45,30 +97,17 @@ def require_repeatable(arguments: dict[str, Any]) -> None:
                 )
 
 
-def require_counts(arguments: dict[str, Any]) -> None:
-    """Raise `ValueError` for epochs or a batch size that are no positive integers."""
-    for name in ("epochs", "batch_size"):
-        if arguments.get(name) is not None:
-            positive_integer(
-                arguments[name],
-                name,
-                rule="Epochs and batch size are positive integers.",
-                remedy=f"Pass for example {name}=10.",
-            )
+def require_counts(values: dict[str, Any], *names: str, rule: str, example: int) -> None:
+    """Raise `ValueError`, which says `rule`, where one of `names` is given no positive integer."""
+    for name in names:
+        if values.get(name) is not None:
+            remedy = f"Pass for example {name}={example}."
+            positive_integer(values[name], name, rule=rule, remedy=remedy)
 
 
 def describe(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what must stay the same when a search goes on, as JSON gives it back.
-
-    Arrays are known by dtype, shape and a digest of their values (of evenly spaced rows, about
-    16 MiB, where they are larger); datasets, which are not read, by type and length; callbacks
-    by those settings that change a training. `verbose` is free, and a default is as good as none.
-    """
-    described = {
-        name: _described(value)
-        for name, value in arguments.items()
-        if name not in ("callbacks", "verbose")
-    }
+    """Return the arguments of `search` as JSON gives them back: data by samples, no defaults."""
+    described = {name: _described(value) for name, value in arguments.items() if name != "verbose"}
     described["callbacks"] = _callbacks(arguments.get("callbacks"))
     return {
         name: value
@@ -80,33 +119,22 @@ def describe(arguments: dict[str, Any]) -> dict[str, Any]:
 def changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return a phrase for each argument that differs."""
     names = [name for name in before | now if before.get(name) != now.get(name)]
-    return [f"{name} {_shown(name, now)} instead of {_shown(name, before)}" for name in names]
-
-
-def _shown(name, described):
-    return described.get(name, _DEFAULTS.get(name))
-
-
-def _leaves(value):
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return [leaf for each in value[:_LONG] for leaf in _leaves(each)]
-    return [value]
+    before, now = _DEFAULTS | before, _DEFAULTS | now
+    return [f"{name} {now.get(name)} instead of {before.get(name)}" for name in names]
 
 
 def _described(value):
     value = plain(value)
-    if value is None or isinstance(value, bool | int | str):
-        return value
     if isinstance(value, float):
         return value if np.isfinite(value) else str(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
     if isinstance(value, Mapping):
         return {str(key): _described(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        sample = value if len(value) <= _LONG else value[:: len(value) // _LONG]
-        length = [] if len(value) <= _LONG else [f"of {len(value)}"]
-        return [_described(each) for each in sample] + length
+        step = max(1, len(value) // _LONG)
+        length = [f"of {len(value)}"] if len(value) > _LONG else []
+        return [_described(each) for each in value[::step]] + length
     if hasattr(value, "shape"):
         return _array(value)
     return _object(value)

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import keras_tuner as kt
+
 from chapter18._shared.replacing import replacing
 
-SNAPSHOT = "snapshot.json"
+_SNAPSHOT = "snapshot.json"
 
 
 class Snapshot(NamedTuple):
@@ -18,31 +20,25 @@ class Snapshot(NamedTuple):
     oracle: dict[str, Any]
     trials: dict[str, dict[str, Any]]
     tuner: dict[str, Any]
-    randomness: list | None
+    randomness: list[Any] | None
     search: dict[str, Any] | None = None  # what search was called with; None before it was
 
 
-def write(path, state):
-    """Write `state` (what JSON can hold) to `path`, then the same to `path` + ".backup".
-
-    Each copy is written to a temporary file, flushed to the disk and renamed, so a reader finds the
-    old text or the new one, never half of either.
-    """
+def write(path: Path, state: Any) -> None:
+    """Write `state` (what JSON can hold) to `path`, then the same to `path` + ".backup"."""
     text = json.dumps(state)
-    envelope = f'{{"sha256": "{_digest(text)}", "state": {text}}}'
     for copy in _copies(path):
-        _replace(copy, envelope)
+        _replace(copy, f'{{"sha256": "{_digest(text)}", "state": {text}}}')
 
 
-def read(path):
-    """Return the state last written to `path`, or None if it was never written.
-
-    Raises `ValueError` when copies exist but none of them is whole.
-    """
+def read(path: Path) -> Any:
+    """Return the state last written to `path`, or None; `ValueError` where no copy is whole."""
     found = [copy for copy in _copies(path) if copy.exists()]
     for copy in found:
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            return _verified(copy.read_text(encoding="utf-8"))
+            envelope = json.loads(copy.read_text(encoding="utf-8"))
+            if _digest(json.dumps(envelope["state"])) == envelope["sha256"]:
+                return envelope["state"]
     if not found:
         return None
     raise ValueError(
@@ -52,12 +48,9 @@ def read(path):
     )
 
 
-def load_project(project):
-    """Return the `Snapshot` of the project folder, or None for a folder that holds no search.
-
-    Raises `ValueError` for a search that wrote no snapshots, or whose snapshots are all torn.
-    """
-    state = read(project / SNAPSHOT)
+def load_project(project: Path) -> Snapshot | None:
+    """Return the `Snapshot` of the project folder, or None for a folder that holds no search."""
+    state = read(project / _SNAPSHOT)
     if state is not None:
         return Snapshot(**state)
     if (project / "oracle.json").exists():
@@ -69,29 +62,28 @@ def load_project(project):
     return None
 
 
-def capture(tuner, identity):
+def capture(tuner: kt.Tuner) -> None:
     """Write the state of `tuner` to its project folder as a snapshot."""
     oracle = tuner.oracle
     state = oracle.get_state()
-    # Keras Tuner 1.4.8 saves an ended trial while it still counts as ongoing; resumed from such a
-    # file it would run that trial again.
+    # Keras Tuner 1.4.8 saves an ended trial that still counts as ongoing, and would run it again.
     state["ongoing_trials"] = {
         tuner_id: trial_id
         for tuner_id, trial_id in state["ongoing_trials"].items()
         if oracle.trials[trial_id].status == "RUNNING"
     }
     snapshot = Snapshot(
-        identity=identity,
+        identity=tuner.identity,
         oracle=state,
         trials={trial_id: trial.get_state() for trial_id, trial in oracle.trials.items()},
         tuner=tuner.get_state(),
         randomness=_randomness(oracle),
         search=tuner.searched,
     )
-    write(Path(tuner.project_dir) / SNAPSHOT, snapshot._asdict())
+    write(Path(tuner.project_dir) / _SNAPSHOT, snapshot._asdict())
 
 
-def restore_files(project, snapshot, *, tuner_id):
+def restore_files(project: Path, snapshot: Snapshot, *, tuner_id: str) -> None:
     """Make Keras Tuner's own files in the project folder say what the snapshot says."""
     for trial_id, state in snapshot.trials.items():
         folder = project / f"trial_{trial_id}"
@@ -101,13 +93,7 @@ def restore_files(project, snapshot, *, tuner_id):
     _replace(project / f"{tuner_id}.json", json.dumps(snapshot.tuner))
 
 
-def restore_randomness(oracle, snapshot):
-    """Give back the random state that Keras Tuner's Bayesian oracle does not save itself."""
-    if snapshot.randomness is not None:
-        oracle._random_state.set_state(snapshot.randomness)
-
-
-def knows(oracle, snapshot):
+def knows(oracle: kt.Oracle, snapshot: Snapshot) -> bool:
     """Whether the trials of `snapshot` are those of `oracle`, with the same scores."""
     # Keras Tuner ends a trial, then may stop the search before it saves.
     ended = snapshot.oracle["end_order"]
@@ -119,34 +105,25 @@ def knows(oracle, snapshot):
 
 
 def _randomness(oracle):
-    generator = getattr(oracle, "_random_state", None)
-    if generator is None:
+    """The random state, which Keras Tuner's Bayesian oracle does not save itself."""
+    if not hasattr(oracle, "_random_state"):
         return None
-    name, keys, *rest = generator.get_state()
+    name, keys, *rest = oracle._random_state.get_state()
     return [name, keys.tolist(), *rest]
 
 
 def _rewound(trial):
     """A trial that was in flight runs again, so what it had reported must not count."""
-    if trial["status"] != "RUNNING":
-        return trial
-    return {**trial, "metrics": {"metrics": {}}, "score": None, "message": None}
+    nothing = {"metrics": {"metrics": {}}, "score": None, "message": None}
+    return trial | nothing if trial["status"] == "RUNNING" else trial
 
 
 def _copies(path):
-    path = Path(path)
     return path, path.with_name(path.name + ".backup")
 
 
 def _digest(text):
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _verified(text):
-    envelope = json.loads(text)
-    if _digest(json.dumps(envelope["state"])) != envelope["sha256"]:
-        raise ValueError("the checksum differs")
-    return envelope["state"]
 
 
 def _replace(path, text):

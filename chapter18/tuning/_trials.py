@@ -1,6 +1,7 @@
 """Reading a search: every trial with its executions, the healthy best ones, their best epoch."""
 
 from pathlib import Path
+from typing import Any
 
 import keras_tuner as kt
 import numpy as np
@@ -8,8 +9,6 @@ import pandas as pd
 
 from chapter18.tuning import _resuming, _snapshots
 from chapter18.tuning._executions import Execution
-
-_LAST_COLUMNS = ("best_epoch", "epochs", "seconds")
 
 
 def trials_table(tuner: kt.Tuner) -> pd.DataFrame:
@@ -23,13 +22,15 @@ def trials_table(tuner: kt.Tuner) -> pd.DataFrame:
     """
     _require_recording(tuner)
     rows = [_row(tuner, tuner.oracle.trials[name]) for name in tuner.oracle.start_order]
-    count = max((len(row["executions"]) for row in rows), default=0)
+    count = max((len(row["scores"]) for row in rows), default=0)
     columns = [f"execution_{number}" for number in range(1, count + 1)]
-    fixed = ["trial", "status", "score", "std", *columns, *_LAST_COLUMNS]
-    flat = [_flatten(row, columns, fixed) for row in rows]
+    fixed = ["trial", "status", "score", "std", *columns, "best_epoch", "epochs", "seconds"]
     space = [_column(each.name, fixed) for each in tuner.oracle.hyperparameters.space]
-    names = dict.fromkeys([*fixed, *space, *(name for row in flat for name in row)])
-    table = pd.DataFrame(flat, columns=list(names))
+    for row in rows:
+        row |= dict(zip(columns, row.pop("scores"), strict=False))
+        row |= {_column(name, fixed): value for name, value in row.pop("values").items()}
+    names = dict.fromkeys([*fixed, *space, *(name for row in rows for name in row)])
+    table = pd.DataFrame(rows, columns=list(names))
     return table.astype({"best_epoch": "Int64", "epochs": "Int64"})
 
 
@@ -78,14 +79,14 @@ def best_execution(tuner: kt.Tuner, trial: kt.engine.trial.Trial) -> Execution:
     return better((Execution(**each) for each in executions), key=lambda each: each.score)
 
 
-def record(tuner: kt.Tuner, trial: kt.engine.trial.Trial) -> dict:
+def record(tuner: kt.Tuner, trial: kt.engine.trial.Trial) -> dict[str, Any]:
     """Return what `make_tuner` recorded of `trial`: `executions`, `seconds` and `message`."""
-    require_own(tuner, trial)
+    _require_own(tuner, trial)
     path = Path(tuner.get_trial_dir(trial.trial_id)) / _resuming.RECORD
     return _snapshots.read(path) or {"executions": [], "seconds": np.nan, "message": None}
 
 
-def require_own(tuner: kt.Tuner, trial: kt.engine.trial.Trial) -> None:
+def _require_own(tuner, trial):
     """Raise unless `trial` is the tuner's own: by values and score, for every search has a 0."""
     _require_recording(tuner)
     if not isinstance(trial, kt.engine.trial.Trial):
@@ -100,21 +101,17 @@ def require_own(tuner: kt.Tuner, trial: kt.engine.trial.Trial) -> None:
             f"Received: {trial.trial_id!r}. "
             f"Choose one of {', '.join(tuner.oracle.start_order) or 'none: search first'}."
         )
-    if own is not trial and _content(own) != _content(trial):
+    # As text a score of NaN is equal to itself.
+    (values, score), (own_values, own_score) = (
+        (each.hyperparameters.values, str(each.score)) for each in (trial, own)
+    )
+    if (values, score) != (own_values, own_score):
         raise ValueError(
             "`trial` must be one of the tuner's own. "
-            f"Received: trial {trial.trial_id} with {_shown(trial)}; its own has {_shown(own)}. "
+            f"Received: trial {trial.trial_id} with {values} and score {score}; "
+            f"its own has {own_values} and score {own_score}. "
             "Choose one with tuning.best(tuner), of the same tuner."
         )
-
-
-def _content(trial):
-    # As text NaN is equal to itself.
-    return trial.hyperparameters.values, str(trial.score)
-
-
-def _shown(trial):
-    return f"{trial.hyperparameters.values} and score {trial.score}"
 
 
 def _require_recording(tuner):
@@ -131,28 +128,18 @@ def _row(tuner, trial):
     executions = recorded["executions"] if trial.status in ("COMPLETED", "FAILED") else []
     scores = [each["score"] for each in executions]
     counts = [each["epochs"] for each in executions if each["epochs"] is not None]
+    spread = len(scores) > 1 and np.isfinite(scores).all()
     return {
         "trial": trial.trial_id,
         "status": trial.status,
         "score": np.nan if trial.score is None else trial.score,
-        "std": _spread(scores),
-        "executions": scores,
+        "std": np.std(scores, ddof=1) if spread else np.nan,
+        "scores": scores,
         "best_epoch": best_execution(tuner, trial).best_epoch if scores else None,
         "epochs": sum(counts) if counts else None,
         "seconds": recorded["seconds"],
         "values": trial.hyperparameters.values,
     }
-
-
-def _spread(scores):
-    known = len(scores) > 1 and np.isfinite(scores).all()
-    return np.std(scores, ddof=1) if known else np.nan
-
-
-def _flatten(row, columns, fixed):
-    flat = {name: value for name, value in row.items() if name not in ("executions", "values")}
-    flat |= dict(zip(columns, row["executions"], strict=False))
-    return flat | {_column(name, fixed): value for name, value in row["values"].items()}
 
 
 def _column(hyperparameter, fixed):

@@ -1,40 +1,37 @@
-"""Keras Tuner made honest: known objectives, one seed, crash-safe resume, healthy trials.
+"""Keras Tuner made honest: known objectives, one seed, crash-safe resume, healthy trials."""
 
-    tuner = tuning.make_tuner(kt.RandomSearch, build, objective="val_accuracy", max_trials=8,
-                              directory="searches", project_name="random", seed=1)
-    tuner.search(x, y, validation_data=(x_val, y_val), epochs=5, verbose=0)
-    tuning.trials_table(tuner)
-
-Run it again after a crash, with the same arguments, and it goes on where it was.
-"""
-
-import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import keras_tuner as kt
 
 from chapter18._shared import checks, isolation
-from chapter18.tuning import _grids, _locks, _objectives, _projects, _resuming, _snapshots, _spaces
+from chapter18.tuning import _projects, _resuming, _searches, _snapshots, _spaces
 from chapter18.tuning._executions import TrackedHyperModel
 
-# Options that may differ when a search is resumed: they say how far to go, not what is searched.
-_FREE_OPTIONS = {
-    "logger",
-    "max_consecutive_failed_trials",
-    "max_retries_per_trial",
-    "max_trials",
-    "tuner_id",
-}
-_COUNTS = ("executions_per_trial", "max_trials", "max_epochs")
+_LARGER_IS_BETTER = (
+    *("accuracy", "acc", "auc", "binary_accuracy", "categorical_accuracy", "precision", "recall"),
+    *("sparse_categorical_accuracy", "sparse_top_k_categorical_accuracy"),
+    "top_k_categorical_accuracy",
+)
+_SMALLER_IS_BETTER = (
+    *("binary_crossentropy", "categorical_crossentropy", "hinge", "huber", "kl_divergence"),
+    *("log_cosh", "loss", "mae", "mape", "mean_absolute_error", "mean_absolute_percentage_error"),
+    *("mean_squared_error", "mean_squared_logarithmic_error", "mse", "msle", "poisson"),
+    *("root_mean_squared_error", "sparse_categorical_crossentropy"),
+)
+_DIRECTIONS = dict.fromkeys(_LARGER_IS_BETTER, "max") | dict.fromkeys(_SMALLER_IS_BETTER, "min")
+
+Objective: TypeAlias = str | tuple[str, Literal["min", "max"]] | kt.Objective
 
 
 def make_tuner(
     tuner_class: type[kt.Tuner],
-    hypermodel,
+    hypermodel: kt.HyperModel | Callable[[kt.HyperParameters], Any] | None,
     *,
-    objective,
+    objective: Objective | list[Objective],
     directory: str | os.PathLike,
     project_name: str,
     seed: int,
@@ -73,7 +70,7 @@ def make_tuner(
     project = _project(directory, project_name)
     hardened = _harden(tuner_class, hypermodel, seed, _cache(compilation_cache, directory))
     arguments = {
-        "objective": _objectives.resolve(objective),
+        "objective": resolve_objective(objective),
         "seed": seed,
         "directory": str(directory),
         "project_name": project_name,
@@ -84,7 +81,7 @@ def make_tuner(
         if _resuming.is_worker():
             return hardened(hardened.tracked, **arguments)
         _projects.prepare(project)
-        with _locks.only_one(project):
+        with _projects.only_one(project):
             if overwrite:
                 _projects.discard(project)
                 _projects.require_free(project)
@@ -105,16 +102,54 @@ def _resume(hardened, arguments, project, options):
         if snapshot is not None:
             _snapshots.restore_files(project, snapshot, tuner_id=tuner_id)
     if isinstance(tuner.oracle, kt.oracles.GridSearchOracle):
-        _grids.guard(tuner.oracle)
-    identity = _identity(tuner, options)
+        _spaces.guard_grid(tuner.oracle)
+    identity = _searches.identity(tuner, options)
     if snapshot is not None:
         if snapshot.identity != identity and not snapshot.oracle["end_order"]:
             _projects.discard(project)
             return _resume(hardened, arguments, project, options)
-        _require_same(snapshot.identity, identity, project)
+        _searches.require_same_identity(snapshot.identity, identity, project)
         _resuming.reload(tuner, snapshot)
     _resuming.save_snapshots(tuner, identity)
     return tuner
+
+
+def resolve_objective(objective: Objective | list[Objective]) -> kt.Objective | list[Any]:
+    """Return `objective` as a `keras_tuner.Objective`, or a list of them.
+
+    Keras Tuner 1.4.8 guesses "min" for many names where more is better, such as `val_f1_score`.
+    """
+    if isinstance(objective, list):
+        return [resolve_objective(one) for one in objective]
+    if isinstance(objective, str):
+        return kt.Objective(objective, _known_direction(objective))
+    made = objective if isinstance(objective, kt.Objective) else None
+    if made is None and not (isinstance(objective, tuple) and len(objective) == 2):
+        raise TypeError(
+            "`objective` must be a name, a pair (name, direction), a keras_tuner.Objective or a "
+            f"list of these. Received: {objective!r}. "
+            'Pass for example objective="val_accuracy" or objective=("val_f1_score", "max").'
+        )
+    name, direction = (made.name, made.direction) if made else objective
+    if direction not in ("min", "max"):
+        raise ValueError(
+            'The direction of an objective must be "min" or "max". '
+            f"Received: {direction!r} for {name!r}. "
+            'Say "max" where more is better, "min" where less is.'
+        )
+    return made or kt.Objective(name, direction)
+
+
+def _known_direction(name):
+    try:
+        return _DIRECTIONS[name.removeprefix("val_")]
+    except KeyError:
+        raise ValueError(
+            "An objective without a direction must have a known name. "
+            f"Received: {name!r}. "
+            f'Pass objective=({name!r}, "max") or ({name!r}, "min"), or one of these names, with '
+            f"or without val_: {', '.join(sorted(_DIRECTIONS))}."
+        ) from None
 
 
 def _harden(tuner_class, hypermodel, seed, cache):
@@ -129,26 +164,17 @@ def _harden(tuner_class, hypermodel, seed, cache):
     unneeded = hypermodel is None and trains_itself
     definitions = _spaces.Definitions()
     tracked = None if unneeded else TrackedHyperModel(hypermodel, definitions)
-    fields = {
-        "base_seed": seed,
-        "cache_directory": cache,
-        "tracked": tracked,
-        "definitions": definitions,
-    }
+    fields = {"base_seed": seed, "cache_directory": cache}
+    fields |= {"tracked": tracked, "definitions": definitions}
     return type(tuner_class.__name__, (_resuming.ResumableTuner, tuner_class), fields)
 
 
 def _checked(options):
     """Return the options with Python's numbers, which JSON can hold, for NumPy's."""
     options = {name: checks.plain(value) for name, value in options.items()}
-    for name in _COUNTS:
-        if options.get(name) is not None:
-            checks.positive_integer(
-                options[name],
-                name,
-                rule="Trials, executions and epochs are counted by positive integers.",
-                remedy=f"Pass for example {name}=2.",
-            )
+    rule = "Trials, executions and epochs are counted by positive integers."
+    counts = "executions_per_trial", "max_trials", "max_epochs"
+    _searches.require_counts(options, *counts, rule=rule, example=2)
     if options.get("hyperparameters") is not None:
         _spaces.make_plain(options["hyperparameters"])
     return options
@@ -169,50 +195,3 @@ def _cache(choice, directory):
     # Workers that share a folder would read each other's half-written entries.
     name = os.environ["KERASTUNER_TUNER_ID"] if _resuming.is_worker() else "main"
     return Path(directory) / "compilation_cache" / name
-
-
-def _identity(tuner, options):
-    """Return what must not change when a search is resumed, as JSON gives it back."""
-    identity = {
-        "tuner class": type(tuner).__name__,
-        "objective": str(tuner.oracle.objective),
-        "seed": tuner.base_seed,
-        "space": {str(hp["config"]): hp for hp in tuner.oracle.get_space().get_config()["space"]},
-    }
-    identity |= {
-        name: value
-        for name, value in options.items()
-        if name not in _FREE_OPTIONS and _is_plain(value)
-    }
-    return json.loads(json.dumps(identity))
-
-
-def _is_plain(value):
-    return isinstance(value, bool | int | float | str | None)
-
-
-def _require_same(before, now, project):
-    changed = [name for name in before | now if _text(before, name) != _text(now, name)]
-    if changed:
-        raise ValueError(
-            "A search is resumed with the space, objective, seed and options it began with. "
-            f"Received: {'; '.join(_change(name, before, now) for name in changed)}; "
-            f"in {project}. "
-            "Put back the old value, choose another project_name, or pass overwrite=True to start "
-            "afresh."
-        )
-
-
-def _text(identity, name):
-    # As text NaN is equal to itself.
-    return json.dumps(identity.get(name), sort_keys=True)
-
-
-def _change(name, before, now):
-    if name != "space":
-        return f"{name} {now.get(name)} instead of {before.get(name)}"
-    old, new = before[name], now[name]
-    names = sorted(
-        {hp["config"]["name"] for key, hp in (old | new).items() if (key in old) != (key in new)}
-    )
-    return f"another space, changed in {', '.join(names)}"

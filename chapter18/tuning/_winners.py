@@ -3,7 +3,7 @@
 import hashlib
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import keras_tuner as kt
@@ -26,8 +26,8 @@ def restore(
     tuner: kt.Tuner,
     trial: kt.engine.trial.Trial,
     *,
-    x,
-    y,
+    x: Any,
+    y: Any,
     batch_size: int = 256,
     tolerance: float = 1e-4,
 ) -> keras.Model:
@@ -58,10 +58,10 @@ def retrain(
     tuner: kt.Tuner,
     trial: kt.engine.trial.Trial,
     *,
-    x,
-    y,
-    x_val,
-    y_val,
+    x: Any,
+    y: Any,
+    x_val: Any,
+    y_val: Any,
     factor: float = 1.2,
     batch_size: int | None = None,
     verbose: int | str = 0,
@@ -86,26 +86,34 @@ def retrain(
     return Retrained(model, epochs)
 
 
-def selection_bias(tuner: kt.Tuner, *, x_test, y_test, batch_size: int = 256) -> pd.DataFrame:
+def selection_bias(
+    tuner: kt.Tuner, *, x_test: Any, y_test: Any, batch_size: int = 256
+) -> pd.DataFrame:
     """Return a `DataFrame` that shows how the winner's validation score flatters it.
 
     One row for each number of completed trials seen: `trials`; `trial`, the id of the winner so
     far, whose saved model has the best validation score; `validation`, that score; `test`, the same
-    model's score on the test data; `gap`, by how much validation looks better than test.
+    model's score on the test data; `gap`, by how much validation looks better than test. The data
+    are arrays `(rows, …)` or nests of them. Raises `ValueError` where a winner's weights were not
+    saved, and for an objective that evaluation does not measure.
     """
-    larger = tuner.oracle.objective.direction == "max"
-    rows, winner, test = [], None, None
-    for trial in _completed(tuner):
-        execution = _trials.best_execution(tuner, trial)
-        if winner is None or tuner.oracle.objective.better_than(execution.score, winner[1]):
-            winner = trial.trial_id, execution.score
+    objective, began = (
+        tuner.oracle.objective,
+        map(tuner.oracle.trials.get, tuner.oracle.start_order),
+    )
+    rows: list[dict[str, Any]] = []
+    winner: dict[str, Any] = {}
+    for trial in (each for each in began if each.status == "COMPLETED"):
+        score = _trials.best_execution(tuner, trial).score
+        if not winner or objective.better_than(score, winner["validation"]):
             test = _evaluate(tuner, _load(tuner, trial, x_test), x_test, y_test, batch_size)
-        gap = (winner[1] - test) if larger else (test - winner[1])
-        rows.append((len(rows) + 1, *winner, test, gap))
+            gap = score - test if objective.direction == "max" else test - score
+            winner = {"trial": trial.trial_id, "validation": score, "test": test, "gap": gap}
+        rows.append({"trials": len(rows) + 1} | winner)
     return pd.DataFrame(rows, columns=["trials", "trial", "validation", "test", "gap"])
 
 
-def leaked_rows(a, b) -> int:
+def leaked_rows(a: Any, b: Any) -> int:
     """Return how many rows of `b` `(rows, …)` also stand in `a`, compared by content.
 
     Both are arrays, or dicts or tuples of them, of which a row is what stands at one index of
@@ -129,7 +137,7 @@ def _paired(a, b):
     if not isinstance(a, dict | tuple):
         return [(a, b)]
     _require_alike("a", a, b)
-    return list(zip(keras.tree.flatten(a), keras.tree.flatten(b), strict=True))
+    return zip(keras.tree.flatten(a), keras.tree.flatten(b), strict=True)
 
 
 def _comparable(a, b):
@@ -169,20 +177,12 @@ def _require_alike(name, one, other):
     try:
         keras.tree.assert_same_structure(one, other)
     except ValueError:
+        kinds = [keras.tree.map_structure(lambda x: type(x).__name__, n) for n in (one, other)]
         raise ValueError(
             "Two splits of the same data must be nested alike. "
-            f"Received: for {name} {_nesting(one)} and {_nesting(other)}. "
+            f"Received: for {name} {kinds[0]} and {kinds[1]}. "
             "Pass arrays, or dicts or tuples of arrays with the same keys."
         ) from None
-
-
-def _nesting(nest):
-    return keras.tree.map_structure(lambda leaf: type(leaf).__name__, nest)
-
-
-def _completed(tuner):
-    chosen = (tuner.oracle.trials[name] for name in tuner.oracle.start_order)
-    return [each for each in chosen if each.status == "COMPLETED"]
 
 
 def _load(tuner, trial, x):

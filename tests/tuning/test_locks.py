@@ -12,7 +12,8 @@ import pytest
 from toy_searches import Numbers, make_numbers, search_numbers
 
 from chapter18 import tuning
-from chapter18.tuning import _locks
+from chapter18.processes import Child
+from chapter18.tuning import _projects
 
 HERE = Path(__file__).parent
 SEARCHES_FOR_EVER = """
@@ -40,14 +41,8 @@ class Waiting(Numbers):
 
 
 def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
-    first = subprocess.Popen(
-        [sys.executable, "-c", SEARCHES_FOR_EVER, tmp_path, HERE],
-        cwd=HERE.parents[1],
-        env=os.environ | {"KERAS_BACKEND": "jax"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    command = [sys.executable, "-c", SEARCHES_FOR_EVER, tmp_path, HERE]
+    with Child(command, cwd=HERE.parents[1], stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout.readline() == "searching\n"
         who = f"process {first.pid} on {platform.node()} has been searching since 20"
         for overwrite in (False, True):
@@ -55,10 +50,6 @@ def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path):
                 RuntimeError, match=f"Only one search.* Received: .*numbers, .*{who}"
             ):
                 make_numbers(tmp_path, tuner_class=Waiting, overwrite=overwrite)
-    finally:
-        first.kill()
-        first.wait()
-        first.stdout.close()
     tuner = make_numbers(tmp_path, tuner_class=Waiting)
     tuner.search(verbose=0)
     assert tuning.trials_table(tuner)["score"].tolist() == [1.0, 1.0, 1.0]
@@ -127,5 +118,5 @@ def test_a_drive_that_cannot_lock_is_named_and_used(tmp_path, monkeypatch):
         tuner.search(verbose=0)
     assert tuner.oracle.trials["0"].score == 1.0
     monkeypatch.undo()
-    with _locks.only_one(tmp_path / "numbers"):
+    with _projects.only_one(tmp_path / "numbers"):
         pass

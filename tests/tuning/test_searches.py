@@ -1,9 +1,6 @@
 """What a search was called with: compared when it goes on, and refused where it cannot repeat."""
 
 import itertools
-import subprocess
-import sys
-from pathlib import Path
 
 import jax.numpy as jnp
 import keras
@@ -11,6 +8,7 @@ import keras_tuner as kt
 import numpy as np
 import pandas as pd
 import pytest
+from child import run_child
 from toy_searches import data, make_network, make_numbers, search_numbers, train
 
 from chapter18 import tuning
@@ -117,19 +115,13 @@ def test_datasets_are_described_without_reading_them():
 
 def test_a_description_is_the_same_in_another_process():
     x = np.arange(40.0).reshape(10, 4)
-    code = (
-        "import numpy as np; from chapter18.tuning import _searches; "
-        "print(_searches.describe({'x': {'a': np.arange(40.0).reshape(10, 4)}, 'epochs': 3}))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    assert done.stdout.strip() == str(_searches.describe({"x": {"a": x}, "epochs": 3}))
+    code = """
+import numpy as np
+from chapter18.tuning import _searches
+print(_searches.describe({"x": {"a": np.arange(40.0).reshape(10, 4)}, "epochs": 3}))
+"""
+    here = str(_searches.describe({"x": {"a": x}, "epochs": 3}))
+    assert run_child(code, devices=0).strip() == here
 
 
 def test_large_data_are_sampled():

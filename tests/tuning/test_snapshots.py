@@ -1,21 +1,17 @@
 """Searches that were killed, or left with torn files, lose nothing that was recorded."""
 
 import json
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import keras_tuner as kt
 import numpy as np
 import pytest
+from child import run_child
 from toy_searches import make_numbers, search_numbers
 
 from chapter18 import tuning
 from chapter18.tuning import _snapshots
 
-HERE = Path(__file__).parent
 RESULTS = [[3.0, 5.0], [1.0, 2.0], [6.0, 7.0]]
 TORN = {
     "empty": lambda _: "",
@@ -156,59 +152,6 @@ def test_leftovers_of_a_kill_are_cleared(tmp_path):
 @pytest.mark.once
 def test_random_kills_of_the_four_tuners_lose_nothing():
     """The campaign compares every rerun with an uninterrupted search and fails at a difference."""
-    command = [sys.executable, HERE / "crash_campaign.py", "--kills", "8", "--seed", "4"]
-    done = subprocess.run(
-        command, cwd=HERE.parents[1], capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    campaigns = [json.loads(line) for line in done.stdout.splitlines()]
+    printed = run_child("crash_campaign.py", "--kills", 8, "--seed", 4, devices=0, timeout=600)
+    campaigns = [json.loads(line) for line in printed.splitlines()]
     assert [each["kills"] for each in campaigns] == [2, 2, 2, 2]
-
-
-def _start(directory):
-    return subprocess.Popen(
-        [sys.executable, HERE / "mnist_search.py", directory],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "KERAS_BACKEND": "jax"},
-    )
-
-
-def _scores(process):
-    try:
-        output = process.communicate(timeout=600)[0]
-    finally:
-        process.kill()
-    assert process.returncode == 0, output
-    return json.loads(output.split("scores ")[1].splitlines()[0])
-
-
-def _recorded(directory):
-    try:
-        trials = _snapshots.read(directory / "mnist" / "snapshot.json")["trials"]
-    except TypeError:
-        return {}
-    return {name: each["score"] for name, each in trials.items() if each["status"] == "COMPLETED"}
-
-
-def test_a_killed_search_on_mnist_ends_as_if_it_had_not_been_killed(tmp_path):
-    killed = _start(tmp_path / "killed")
-    try:
-        deadline = time.monotonic() + 600
-        while len(_recorded(tmp_path / "killed")) < 2 and time.monotonic() < deadline:
-            assert killed.poll() is None, killed.communicate()[0]
-            time.sleep(0.02)
-        # Now the third trial is in flight.
-        time.sleep(0.5)
-    finally:
-        killed.kill()
-    assert killed.wait() == -9
-    killed.stdout.close()
-    before = _recorded(tmp_path / "killed")
-    resumed = _scores(_start(tmp_path / "killed"))
-    uninterrupted = _scores(_start(tmp_path / "whole"))
-    assert 2 <= len(before) < 4
-    assert before.items() <= resumed.items()
-    assert resumed == uninterrupted
-    assert list(resumed) == ["0000", "0001", "0002", "0003"]

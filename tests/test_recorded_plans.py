@@ -4,10 +4,7 @@ import re
 import pytest
 
 from chapter18 import recorded
-from chapter18.planning._collectives import Collective
-from chapter18.planning._estimate import Estimate
-from chapter18.planning._plan import Plan
-from chapter18.planning._step import PlannedArray
+from chapter18.planning import Collective, Estimate, Plan, PlannedArray
 
 KERNEL = PlannedArray("parameters", True, "dense/kernel", (3, 4), "float32", (None, "model"), 24)
 ESTIMATE = Estimate(

@@ -1,6 +1,8 @@
 """Device meshes, and models built straight into a layout that has been checked first."""
 
 import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import keras
 import pandas as pd
@@ -9,7 +11,9 @@ from chapter18._shared import abstract, checks
 from chapter18.mesh import _layouts
 
 
-def make_mesh(*, devices=None, **axes):
+def make_mesh(
+    *, devices: Iterable[Any] | None = None, **axes: int
+) -> keras.distribution.DeviceMesh:
     """Return a `keras.distribution.DeviceMesh` with the named axes, in the order given.
 
     `make_mesh(data=2, model=4)` arranges eight devices in two rows of four. A lone `model` axis
@@ -46,7 +50,14 @@ def make_mesh(*, devices=None, **axes):
     return keras.distribution.DeviceMesh(tuple(axes.values()), list(axes), devices)
 
 
-def build(build, sample, layout, *, mesh, data_axis="data"):
+def build(
+    build: Callable[[], keras.Model],
+    sample: Any,
+    layout: str | _layouts.Rules,
+    *,
+    mesh: keras.distribution.DeviceMesh,
+    data_axis: str = "data",
+) -> keras.Model:
     """Return the model of `build()`, each variable allocated where `layout` puts it.
 
     `layout` is a scheme's name ("columns", "megatron", "fsdp", "replicated") or a dict of rules
@@ -59,9 +70,10 @@ def build(build, sample, layout, *, mesh, data_axis="data"):
     the model's distribution is Keras' global one, as training needs it;
     `keras.distribution.set_distribution(None)` ends that.
 
-    Raises what `layouts.resolve` and `abstract.build` raise, before anything is allocated and
-    with the global distribution as it was; ValueError when `build` returns variables that were
-    allocated earlier.
+    Before anything is allocated, and with the global distribution as it was, raises what `resolve`
+    raises for a layout; TypeError when `sample` has no shapes or `build` returns no model;
+    ValueError when a sample is missing; RuntimeError when `build` makes a variable from a value.
+    Raises ValueError, too, when `build` returns variables that were allocated earlier.
     """
 
     def allocated(model):
@@ -78,7 +90,7 @@ def build(build, sample, layout, *, mesh, data_axis="data"):
     return model
 
 
-def sharding_table(model):
+def sharding_table(model: keras.layers.Layer | keras.optimizers.Optimizer) -> pd.DataFrame:
     """Return a DataFrame with a row for each variable of `model`, and where its bytes are.
 
     Columns: `path`, `shape`, `spec` (mesh axis or None for each axis of the shape), `bytes` of the

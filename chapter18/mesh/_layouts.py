@@ -2,17 +2,22 @@
 
 import difflib
 import re
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import keras
 
 from chapter18.mesh import _schemes
 
+Rules: TypeAlias = Mapping[str, Sequence[str | None]]
+Specs: TypeAlias = dict[str, tuple[str | None, ...]]
 
-def resolve(model, mesh, layout):
+
+def resolve(model: keras.Model, mesh: keras.distribution.DeviceMesh, layout: str | Rules) -> Specs:
     """Return `{path: spec}` for every variable of `model`; nothing is allocated or changed.
 
     A spec is a tuple with one entry an axis of the variable: the name of the mesh axis it is split
-    along, or None. `layout` is the name of a scheme (`schemes.SCHEMES`), or rules: a dict from
+    along, or None. `layout` is the name of a scheme, or rules: a dict from
     regular expressions, which must match a whole path, to specs. What no rule matches is
     replicated: its spec is all None.
 
@@ -36,7 +41,9 @@ def resolve(model, mesh, layout):
     return _by_path(pairs)
 
 
-def distribution(mesh, specs, *, data_axis="data"):
+def distribution(
+    mesh: keras.distribution.DeviceMesh, specs: Specs, *, data_axis: str = "data"
+) -> keras.distribution.ModelParallel:
     """Return the `keras.distribution.ModelParallel` that gives each path its spec.
 
     `specs` is what `resolve` returns; batches are split along `data_axis`. Optimizer slots follow

@@ -2,12 +2,15 @@
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import keras
 import numpy as np
 
 from chapter18 import devices
+from chapter18 import mesh as meshes
 from chapter18._shared import abstract, elsewhere, isolation
 from chapter18.planning import _estimate, _request, _step
 from chapter18.planning._plan import Plan
@@ -23,21 +26,21 @@ _NO_TPU_HERE = {
 
 
 def plan(
-    build,
+    build: Callable[[], keras.Model],
     *,
-    mesh,
-    batch_size,
-    layout="replicated",
-    optimizer="adam",
-    loss="mse",
-    metrics=None,
-    policy=None,
-    sample=None,
-    targets=None,
-    data_axis="data",
-    target=None,
-    estimate=True,
-    timeout=600,
+    mesh: keras.distribution.DeviceMesh | dict[str, int],
+    batch_size: int,
+    layout: str | meshes.Rules = "replicated",
+    optimizer: Any = "adam",
+    loss: Any = "mse",
+    metrics: Any = None,
+    policy: Any = None,
+    sample: Any = None,
+    targets: Any = None,
+    data_axis: str = "data",
+    target: str | None = None,
+    estimate: bool = True,
+    timeout: float = 600,
 ) -> Plan:
     """Return the `Plan` of one training step of the model that `build()` returns, uncompiled.
 
@@ -59,80 +62,70 @@ def plan(
     able to travel by cloudpickle, as a function of a notebook or of an importable module does.
 
     Raises ValueError for a mesh, a batch or a target that cannot be, or a model with an open axis
-    and no sample; ImportError for a target without libtpu; what `mesh.build` raises for its layout
-    and what `elsewhere.call` raises for its child process.
+    and no sample; ImportError for a target without libtpu; what `mesh.build` raises for its
+    layout. In a child process also TypeError when something cannot travel there, TimeoutError, and
+    RuntimeError with its last words when it dies.
     """
     sizes = _request.sizes_of(mesh, data_axis)
-    options = _request.options(
-        batch_size=_request.batch(batch_size, sizes[data_axis]),
-        layout=layout,
-        optimizer=optimizer,
-        loss=loss,
-        metrics=metrics,
-        policy=policy,
-        sample=sample,
-        targets=targets,
+    batch = _request.batch(batch_size, sizes[data_axis])
+    request = _request.Request.of(
+        *(build, batch, layout, optimizer, loss, metrics, policy, sample, targets),
         data_axis=data_axis,
         estimate=estimate,
     )
     if target is not None:
         _request.check_target(target, sizes)
-        job = functools.partial(_plan_for_target, build, sizes, target, options)
+        job = functools.partial(_plan_for_target, request, sizes, target)
         return elsewhere.call(job, devices=1, timeout=timeout, environment=_NO_TPU_HERE)
     if isinstance(mesh, keras.distribution.DeviceMesh):
-        return _plan_here(build, mesh, options)
-    job = functools.partial(plan_on_sizes, build, sizes, options)
+        return _plan_here(request, mesh)
+    job = functools.partial(plan_on_sizes, request, sizes)
     n = math.prod(sizes.values())
     if devices.is_awake() and len(jax.devices()) >= n:
         return job()
     return elsewhere.call(job, devices=n, timeout=timeout)
 
 
-def _plan_here(build, mesh, options):
+def _plan_here(request, mesh):
     """Plan in this process, on devices that exist (or that a topology describes)."""
-    policy = keras.dtype_policies.get(options["policy"])
+    policy = keras.dtype_policies.get(request.policy)
 
     def then(model):
-        state = _step.of(
-            model,
-            options["sample"] or _request.own_inputs(model, options["batch_size"]),
-            options["targets"],
-            mesh=mesh,
-            **{k: options[k] for k in ("layout", "optimizer", "loss", "metrics", "data_axis")},
-        )
-        guess = _estimate.compile_step(state, mesh) if options["estimate"] else None
+        state = _step.of(model, request, mesh)
+        guess = _estimate.compile_step(state, mesh) if request.estimate else None
         return state.arrays, state.parameters, guess
 
     with isolation.random_numbers_kept():
-        arrays, parameters, guess = abstract.build(build, options["sample"], then, policy=policy)
-    layout = options["layout"] if isinstance(options["layout"], str) else "rules"
+        arrays, parameters, guess = abstract.build(
+            request.build, request.sample, then, policy=policy
+        )
     return Plan(
         mesh=dict(zip(mesh.axis_names, mesh.shape, strict=True)),
-        data_axis=options["data_axis"],
-        layout=layout,
+        data_axis=request.data_axis,
+        layout=request.layout if isinstance(request.layout, str) else "rules",
         policy=policy.name,
         compute_dtype=policy.compute_dtype,
-        batch_size=options["batch_size"],
+        batch_size=request.batch_size,
         parameters=parameters,
         arrays=arrays,
         estimate=guess,
     )
 
 
-def plan_on_sizes(build, sizes, options):
-    """Return the `Plan` on this process's first devices; `options` by `plan_arguments.options`."""
+def plan_on_sizes(request, sizes):
+    """Return the `Plan` of a `Request` on this process's first devices."""
     shape = tuple(sizes.values())
     some = np.array(jax.devices()[: math.prod(shape)]).reshape(shape)
-    return _plan_here(build, _mesh(sizes, some), options)
+    return _plan_here(request, _mesh(sizes, some))
 
 
-def _plan_for_target(build, sizes, target, options):
+def _plan_for_target(request, sizes, target):
     from jax.experimental import mesh_utils, topologies
 
     described = topologies.get_topology_desc(target, "tpu").devices
     shape = tuple(sizes.values())
     placed = mesh_utils.create_device_mesh(shape, described, allow_split_physical_axes=True)
-    return _plan_here(build, _mesh(sizes, placed), options)
+    return _plan_here(request, _mesh(sizes, placed))
 
 
 def _mesh(sizes, placed):

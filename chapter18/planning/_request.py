@@ -1,11 +1,15 @@
 """What a plan is asked for: checked, and put into a form that travels between processes."""
 
+import dataclasses
 import importlib.util
 import math
 import re
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
+from chapter18 import mesh as meshes
 from chapter18._shared import abstract, checks
 from chapter18.planning import _step
 
@@ -34,27 +38,49 @@ def sizes_of(mesh, data_axis):
     return sizes if data_axis in sizes else {data_axis: 1} | sizes
 
 
-def options(
-    *, batch_size, layout, optimizer, loss, metrics, policy, sample, targets, data_axis, estimate
-):
-    """Return these as a dict that names objects by their recipes and batches by their shapes."""
-    recipe = _step.Recipe.of
-    policy = keras.config.dtype_policy() if policy is None else policy
-    return {
-        "batch_size": batch_size,
-        "layout": layout,
-        "optimizer": recipe(optimizer),
-        "loss": keras.tree.map_structure(recipe, loss),
-        "metrics": keras.tree.map_structure(recipe, metrics),
-        "policy": keras.dtype_policies.get(policy).name,
-        "sample": _shapes(sample, batch_size),
-        "targets": _shapes(targets, batch_size),
-        "data_axis": data_axis,
-        "estimate": estimate,
-    }
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A step to plan on some mesh: objects by their recipes, batches by their shapes.
+
+    So it travels between processes, and nothing of the caller's is touched.
+    """
+
+    build: Callable[[], keras.Model]
+    batch_size: int
+    layout: str | meshes.Rules
+    optimizer: Any
+    loss: Any
+    metrics: Any
+    policy: str
+    sample: Any
+    targets: Any
+    data_axis: str
+    estimate: bool
+
+    @classmethod
+    def of(
+        cls, build, batch_size, layout, optimizer, loss, metrics, policy, sample, targets,
+        *, data_axis="data", estimate=True,
+    ):  # fmt: skip
+        """The request for these arguments of `planning.plan`."""
+        recipe = _step.Recipe.of
+        policy = keras.config.dtype_policy() if policy is None else policy
+        return cls(
+            build=build,
+            batch_size=batch_size,
+            layout=layout,
+            optimizer=recipe(optimizer),
+            loss=keras.tree.map_structure(recipe, loss),
+            metrics=keras.tree.map_structure(recipe, metrics),
+            policy=keras.dtype_policies.get(policy).name,
+            sample=_shapes(sample, batch_size),
+            targets=_shapes(targets, batch_size),
+            data_axis=data_axis,
+            estimate=estimate,
+        )
 
 
-def batch(batch_size, replicas) -> int:
+def batch(batch_size, replicas):
     """Return the global batch size; raise ValueError unless every replica gets as many samples."""
     rule = "The global batch must divide by the data axis of the mesh."
     remedy = f"Use a multiple of {replicas}."
@@ -64,7 +90,7 @@ def batch(batch_size, replicas) -> int:
     return number
 
 
-def count(number, name) -> int:
+def count(number, name):
     """Return a number of samples or devices; raise ValueError unless it is a positive integer."""
     rule = "Batches and devices are counted in positive integers."
     return checks.positive_integer(number, name, rule=rule, remedy="Pass 1 or more.")
@@ -105,15 +131,3 @@ def _shapes(batch, batch_size):
         return _step.Shape((batch_size, *leaf.shape[1:]), abstract.narrowed(leaf.dtype))
 
     return keras.tree.map_structure(shape, batch)
-
-
-def own_inputs(model, batch_size):
-    """The inputs that a functional model declares, for `batch_size` samples."""
-    inputs = [_step.Shape((batch_size, *tensor.shape[1:]), tensor.dtype) for tensor in model.inputs]
-    if any(None in shape.shape for shape in inputs):
-        raise ValueError(
-            "A plan needs the length of every axis. "
-            f"Received: a model whose inputs are {[t.shape for t in model.inputs]}. "
-            "Pass sample=, a batch with the lengths you mean."
-        )
-    return inputs[0] if len(inputs) == 1 else inputs

@@ -1,15 +1,19 @@
 """Find the smallest mesh on which a training step fits a device."""
 
+import dataclasses
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
+import keras
 import pandas as pd
 
 from chapter18 import devices
+from chapter18 import mesh as meshes
 from chapter18._shared import elsewhere
-from chapter18.planning import _fitting, _planning, _request, hardware
-from chapter18.planning._plan import Plan
+from chapter18.planning import _planning, _request, hardware
+from chapter18.planning._plan import Plan, gigabytes
 
 
 class SmallestMesh(NamedTuple):
@@ -24,19 +28,19 @@ class SmallestMesh(NamedTuple):
 
 
 def smallest_mesh(
-    build,
+    build: Callable[[], keras.Model],
     *,
-    device,
-    batch_size,
-    layout="columns",
-    max_devices=64,
-    optimizer="adam",
-    loss="mse",
-    metrics=None,
-    policy=None,
-    sample=None,
-    targets=None,
-    timeout=600,
+    device: str | hardware.Device,
+    batch_size: int,
+    layout: str | meshes.Rules = "columns",
+    max_devices: int = 64,
+    optimizer: Any = "adam",
+    loss: Any = "mse",
+    metrics: Any = None,
+    policy: Any = None,
+    sample: Any = None,
+    targets: Any = None,
+    timeout: float = 600,
 ) -> SmallestMesh:
     """Return the smallest `data` × `model` mesh on which the step surely fits `device`.
 
@@ -52,47 +56,38 @@ def smallest_mesh(
     batch_size = _request.count(batch_size, "batch_size")
     max_devices = _request.count(max_devices, "max_devices")
     device = hardware.device(device)
-    options = _request.options(
-        batch_size=batch_size,
-        layout=layout,
-        optimizer=optimizer,
-        loss=loss,
-        metrics=metrics,
-        policy=policy,
-        sample=sample,
-        targets=targets,
-        data_axis="data",
-        estimate=True,
+    request = _request.Request.of(
+        *(build, batch_size, layout, optimizer, loss, metrics, policy, sample, targets)
     )
-    job = functools.partial(_search, build, device, list(_meshes(max_devices, options)), options)
+    job = functools.partial(_search, request, device, list(_meshes(max_devices, request)))
     if devices.is_awake() and len(jax.devices()) >= max_devices:
         return job()
     return elsewhere.call(job, devices=max_devices, timeout=timeout)
 
 
-def _meshes(max_devices, options):
+def _meshes(max_devices, request):
     """Axis sizes to try, the smallest mesh first and the most replicas first."""
-    splits_model = options["layout"] not in ("replicated", "fsdp")
+    splits_model = request.layout not in ("replicated", "fsdp")
     n = 1
     while n <= max_devices:
         model = 1
         while model <= (n if splits_model else 1):
-            if options["batch_size"] % (n // model) == 0:
+            if request.batch_size % (n // model) == 0:
                 yield {"data": n // model, "model": model}
             model *= 2
         n *= 2
 
 
-def _search(build, device, meshes, options):
+def _search(request, device, meshes):
     rows, refusal = [], None
     for sizes in meshes:
         try:
-            plan, fit = _try(build, device, sizes, options)
+            plan, fit = _try(request, device, sizes)
         except ValueError as error:
             refusal = error
             rows.append((_name(sizes), "", "the layout does not divide"))
             continue
-        rows.append((_name(sizes), _fitting.gigabytes(plan.exact_bytes), fit.verdict))
+        rows.append((_name(sizes), gigabytes(plan.exact_bytes), fit.verdict))
         if fit:
             return SmallestMesh(plan, _table(rows))
     if refusal is not None and all(row[1] == "" for row in rows):
@@ -100,14 +95,13 @@ def _search(build, device, meshes, options):
     return SmallestMesh(None, _table(rows))
 
 
-def _try(build, device, sizes, options):
+def _try(request, device, sizes):
     """The plan and its verdict; compiled only if the exact part leaves room."""
-    plan = _planning.plan_on_sizes(build, sizes, options | {"estimate": False})
-    fit = plan.fits(device)
-    if fit.verdict != "no":
-        plan = _planning.plan_on_sizes(build, sizes, options)
-        fit = plan.fits(device)
-    return plan, fit
+    exact = dataclasses.replace(request, estimate=False)
+    plan = _planning.plan_on_sizes(exact, sizes)
+    if plan.fits(device).verdict != "no":
+        plan = _planning.plan_on_sizes(request, sizes)
+    return plan, plan.fits(device)
 
 
 def _name(sizes):

@@ -1,12 +1,14 @@
 """Predict seconds a step and speed-ups from a plan: an α–β model of rings, on paper speeds."""
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pandas as pd
 
 from chapter18._shared import checks
 from chapter18.planning import hardware
+from chapter18.planning._plan import Plan
 
 _EFFICIENCY = 0.4
 
@@ -18,7 +20,7 @@ class Step(NamedTuple):
     communication: float
 
     @property
-    def seconds(self):
+    def seconds(self) -> float:
         """Both parts, one after the other."""
         return self.compute + self.communication
 
@@ -30,14 +32,20 @@ class Speedup(NamedTuple):
     factor: float
     one: Step
     many: Step
-    assumptions: tuple
+    assumptions: tuple[str, ...]
 
     def __repr__(self):
         lines = [f"{self.n} devices: {self.factor:g} times the samples a second, assuming"]
         return "\n".join(lines + [f"  - {line}" for line in self.assumptions])
 
 
-def predict_step(plan, *, device, link, efficiency=_EFFICIENCY) -> Step:
+def predict_step(
+    plan: Plan,
+    *,
+    device: str | hardware.Device,
+    link: str | hardware.Link,
+    efficiency: float = _EFFICIENCY,
+) -> Step:
     """Return the predicted `Step` of a `planning.plan` on such devices, joined by such links.
 
     Computing takes the plan's FLOPs at `efficiency` times the device's peak; sending takes, for
@@ -54,7 +62,14 @@ def predict_step(plan, *, device, link, efficiency=_EFFICIENCY) -> Step:
     )
 
 
-def predict_speedup(plan, n, device, link, *, efficiency=_EFFICIENCY) -> Speedup:
+def predict_speedup(
+    plan: Plan,
+    n: int,
+    device: str | hardware.Device,
+    link: str | hardware.Link,
+    *,
+    efficiency: float = _EFFICIENCY,
+) -> Speedup:
     """Return how much more `n` copies of the plan's one replica train in the same time.
 
     The batch of each copy stays the plan's, so the global batch is `n` times larger; after each
@@ -81,7 +96,13 @@ def predict_speedup(plan, n, device, link, *, efficiency=_EFFICIENCY) -> Speedup
     return Speedup(n, factor, one, many, _assumptions(plan, device, link, efficiency))
 
 
-def compare(plans, *, device, link, efficiency=_EFFICIENCY):
+def compare(
+    plans: Mapping[str, Plan],
+    *,
+    device: str | hardware.Device,
+    link: str | hardware.Link,
+    efficiency: float = _EFFICIENCY,
+) -> pd.DataFrame:
     """Return a DataFrame that sets plans side by side; `plans` maps names to plans.
 
     A row holds, for one device: GB of each exact part, of temporaries and of what it sends in a

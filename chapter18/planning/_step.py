@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import keras
@@ -31,7 +32,7 @@ class Recipe:
 class Shape:
     """The shape and the dtype of one array of a batch, the first axis being samples."""
 
-    shape: tuple
+    shape: tuple[int, ...]
     dtype: str
 
 
@@ -45,9 +46,9 @@ class PlannedArray(NamedTuple):
     group: str
     trainable: bool
     path: str
-    shape: tuple
+    shape: tuple[int, ...]
     dtype: str
-    spec: tuple
+    spec: tuple[Any, ...]
     bytes_per_device: int
 
 
@@ -57,31 +58,31 @@ class TrainingState(NamedTuple):
     `step(state, data)` is Keras' own training step; `parameters` counts the model's weights.
     """
 
-    step: object
+    step: Callable
     state: tuple
     data: tuple
-    arrays: tuple
+    arrays: tuple[PlannedArray, ...]
     parameters: int
 
 
-def of(model, inputs, targets, *, mesh, layout, optimizer, loss, metrics, data_axis):
-    """Return the `TrainingState` of `model`, which has shapes but no arrays.
+def of(model, request, mesh):
+    """Return the `TrainingState` of `model`, which has shapes but no arrays, on `mesh`.
 
-    Call it where `abstract.build` calls `then`. `inputs` and `targets` are `Shape`s in the
-    structure of a batch; `targets` may be None, then they are what the loss takes for the model's
-    outputs. Optimizer, loss and metrics are names, functions or `Recipe`s.
-
-    Raises what `layouts.resolve` raises.
+    Call it where `abstract.build` calls `then`. Where the `_request.Request` has no targets, they
+    are what the loss takes for the model's outputs. Raises what `mesh.resolve` raises.
     """
-    inputs = _tensors(inputs)
+    inputs = _tensors(request.sample or _own_inputs(model, request.batch_size))
     with abstract.scope():
         outputs = model(inputs)
-    targets = _targets(model, loss, outputs) if targets is None else _tensors(targets)
+    if request.targets is None:
+        targets = _targets(model, request.loss, outputs)
+    else:
+        targets = _tensors(request.targets)
     # Optimizers give their counters a value at once; traced, it takes no memory.
-    jax.eval_shape(lambda: _compile(model, optimizer, loss, metrics))
+    jax.eval_shape(lambda: _compile(model, request))
     _build_losses(model, inputs, targets, outputs)
-    specs = meshes.resolve(model, mesh, layout)
-    distribution = meshes.distribution(mesh, specs, data_axis=data_axis)
+    specs = meshes.resolve(model, mesh, request.layout)
+    distribution = meshes.distribution(mesh, specs, data_axis=request.data_axis)
     keras.distribution.set_distribution(distribution)
     # JAX remembers what it traced, so each of these must be a new function. Slots copy their
     # variable's layout, which it gets together with its value.
@@ -90,11 +91,23 @@ def of(model, inputs, targets, *, mesh, layout, optimizer, loss, metrics, data_a
     return _state(model, (inputs, targets), distribution)
 
 
-def _compile(model, optimizer, loss, metrics):
+def _own_inputs(model, batch_size):
+    """The inputs that a functional model declares, for `batch_size` samples."""
+    inputs = [Shape((batch_size, *tensor.shape[1:]), tensor.dtype) for tensor in model.inputs]
+    if any(None in shape.shape for shape in inputs):
+        raise ValueError(
+            "A plan needs the length of every axis. "
+            f"Received: a model whose inputs are {[t.shape for t in model.inputs]}. "
+            "Pass sample=, a batch with the lengths you mean."
+        )
+    return inputs[0] if len(inputs) == 1 else inputs
+
+
+def _compile(model, request):
     model.compile(
-        optimizer=_made(optimizer),
-        loss=keras.tree.map_structure(_made, loss),
-        metrics=keras.tree.map_structure(_made, metrics),
+        optimizer=_made(request.optimizer),
+        loss=keras.tree.map_structure(_made, request.loss),
+        metrics=keras.tree.map_structure(_made, request.metrics),
     )
 
 

@@ -84,7 +84,7 @@ DEVICES = {device.name: device for device in _DEVICES}
 LINKS = {link.name: link for link in _LINKS}
 
 
-def device(name) -> Device:
+def device(name: str | Device) -> Device:
     """Return the `Device` called `name`; a `Device` of your own is returned as it is.
 
     Raises ValueError, with the known names, when there is none.
@@ -92,7 +92,7 @@ def device(name) -> Device:
     return _look_up(name, DEVICES, Device)
 
 
-def link(name) -> Link:
+def link(name: str | Link) -> Link:
     """Return the `Link` called `name`; a `Link` of your own is returned as it is.
 
     Raises ValueError, with the known names, when there is none.
@@ -100,7 +100,7 @@ def link(name) -> Link:
     return _look_up(name, LINKS, Link)
 
 
-def devices_table():
+def devices_table() -> pd.DataFrame:
     """Return the known devices as a DataFrame; memory in GB (10⁹ bytes), speed in TFLOP/s."""
     columns = ["device", "kind", "memory (GB)", "16-bit TFLOP/s", "float32 TFLOP/s", "source"]
     rows = [
@@ -110,7 +110,7 @@ def devices_table():
     return pd.DataFrame(rows, columns=columns).set_index("device")
 
 
-def links_table():
+def links_table() -> pd.DataFrame:
     """Return the known links as a DataFrame; GB/s one way and microseconds a message."""
     columns = ["link", "GB/s one way", "latency (µs)", "source"]
     rows = [
@@ -125,7 +125,7 @@ def _look_up(name, known, kind):
         return name
     if name not in known:
         raise ValueError(
-            f"A {kind.__name__.lower()} is one that chapter18.hardware knows, or your own. "
+            f"A {kind.__name__.lower()} is one that planning.hardware knows, or your own. "
             f"Received: {name!r}. Known are {list(known)}; "
             f"for another, pass hardware.{kind.__name__}({', '.join(kind._fields)})."
         )

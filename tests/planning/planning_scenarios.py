@@ -10,7 +10,7 @@ import numpy as np
 from keras import layers
 
 from chapter18 import mesh, planning
-from chapter18.planning import _sizing, hardware
+from chapter18.planning import hardware
 
 BATCH = 16
 LAYOUTS = ("columns", "megatron", "fsdp")
@@ -269,7 +269,7 @@ def estimates():
 
 def passed_over():
     """Verdicts by mesh for a kernel of six rows, which four devices cannot share."""
-    found = _sizing.smallest_mesh(
+    found = planning.smallest_mesh(
         lambda: keras.Sequential([keras.Input((6,)), layers.Dense(8)]),
         device=hardware.Device("tiny", "cpu", 100, 1.0, 1e12, 1e12, "a test"),
         batch_size=BATCH,

@@ -13,7 +13,7 @@ from child import all_end, run_child
 
 from chapter18 import planning
 from chapter18._shared import elsewhere
-from chapter18.planning import _collectives, _estimate, _fitting, _sizing, _speedup, hardware
+from chapter18.planning import _hlo, _plan, _speedup, hardware
 from chapter18.planning._plan import Plan
 from chapter18.planning._step import PlannedArray
 
@@ -251,7 +251,7 @@ def made(exact=4 * GB, temporaries=GB, *, platform="gpu", **changes):
     arrays = (
         PlannedArray("parameters", True, "dense/kernel", (exact // 4,), "float32", (), exact),
     )
-    estimate = _estimate.Estimate("a compiler", platform, temporaries, flops=1e12, collectives=())
+    estimate = planning.Estimate("a compiler", platform, temporaries, flops=1e12, collectives=())
     plan = Plan(
         {"data": 1}, "data", "replicated", "float32", "float32", 32, exact // 4, arrays, estimate
     )
@@ -292,7 +292,7 @@ def test_a_model_too_large_is_named_before_it_is_built():
 def test_the_smallest_mesh_that_fits():
     # 24 × 32 + 32 × 8 + 40 weights, float32, with two Adam slots: about 13 kB on one device.
     device = hardware.Device("tiny", "cpu", 12_000, 1.0, 1e12, 1e12, "a test")
-    found = _sizing.smallest_mesh(planned_models.small, device=device, batch_size=8, max_devices=4)
+    found = planning.smallest_mesh(planned_models.small, device=device, batch_size=8, max_devices=4)
     verdicts = dict(zip(found.tried["mesh"], found.tried["fits"], strict=True))
     assert verdicts["data=1 × model=1"] == "no"
     assert verdicts[" × ".join(f"{k}={v}" for k, v in found.plan.mesh.items())] == "yes"
@@ -303,7 +303,7 @@ def test_the_smallest_mesh_that_fits():
 
 def test_no_mesh_may_fit():
     device = hardware.Device("tiny", "cpu", 100, 1.0, 1e12, 1e12, "a test")
-    found = _sizing.smallest_mesh(planned_models.small, device=device, batch_size=8, max_devices=2)
+    found = planning.smallest_mesh(planned_models.small, device=device, batch_size=8, max_devices=2)
     assert found.plan is None
     assert "none of these meshes fits" in repr(found)
 
@@ -323,7 +323,7 @@ def test_a_mesh_on_which_the_layout_does_not_divide_is_passed_over(seen):
 
 def test_a_layout_that_no_mesh_can_have_is_refused():
     with pytest.raises(ValueError, match="must match the whole path"):
-        _sizing.smallest_mesh(
+        planning.smallest_mesh(
             planned_models.small,
             device="T4",
             batch_size=8,
@@ -356,8 +356,8 @@ def test_a_perfect_link_gives_a_perfect_speed_up():
 
 def test_a_step_is_computing_and_sending():
     messages = (
-        _collectives.Collective("all-reduce", 1000, 4, 2),
-        _collectives.Collective("all-gather", 1000, 4, 1),
+        _hlo.Collective("all-reduce", 1000, 4, 2),
+        _hlo.Collective("all-gather", 1000, 4, 1),
     )
     plan = made(estimate=made().estimate._replace(collectives=messages))
     step = _speedup.predict_step(plan, device=A_GPU, link=A_LINK, efficiency=0.5)
@@ -390,7 +390,7 @@ def test_a_speed_up_starts_from_one_replica():
 
 
 @pytest.mark.parametrize(
-    "estimate", [None, _estimate.Estimate("TPU", "tpu", 1, refusal="needs more")]
+    "estimate", [None, planning.Estimate("TPU", "tpu", 1, refusal="needs more")]
 )
 def test_a_prediction_needs_a_compiled_step(estimate):
     with pytest.raises(ValueError, match="needs the FLOPs and collectives"):
@@ -413,7 +413,7 @@ def test_every_device_and_link_has_its_source():
 
 
 def test_gigabytes_have_three_digits():
-    assert [_fitting.gigabytes(n) for n in (1_234_567_890, 12 * GB, 512 * GB)] == [
+    assert [_plan.gigabytes(n) for n in (1_234_567_890, 12 * GB, 512 * GB)] == [
         "1.23",
         "12.0",
         "512",
@@ -466,7 +466,7 @@ ENTRY %main (p.5: f32[8]) -> f32[8] {
 
 
 def test_collectives_are_read_from_a_program():
-    found = {c.kind: c for c in _collectives.find(PROGRAM, 8)}
+    found = {c.kind: c for c in _hlo.find(PROGRAM, 8)}
     assert found["all-reduce"] == ("all-reduce", 32, 4, 5)
     assert found["collective-permute"] == ("collective-permute", 16, 8, 10)
     assert found["all-gather"] == ("all-gather", 32, 8, 1)
@@ -488,12 +488,12 @@ def test_collectives_are_read_from_a_program():
 )
 def test_every_way_to_write_a_ring_is_read(groups, devices):
     line = f"  %a = f32[2]{{0}} all-reduce(%x), replica_groups={groups}, to_apply=%add"
-    (found,) = _collectives.find(line, 8)
+    (found,) = _hlo.find(line, 8)
     assert found.devices == devices
 
 
 def test_what_a_ring_sends():
-    sent = {c.kind: c.sent for c in _collectives.find(PROGRAM, 8)}
+    sent = {c.kind: c.sent for c in _hlo.find(PROGRAM, 8)}
     assert sent == {
         "all-reduce": 5 * 2 * 3 * 32 // 4,
         "collective-permute": 10 * 16,
@@ -549,7 +549,7 @@ def test_a_compiler_that_fails_otherwise_is_quoted(refusing):
 def test_a_search_counts_in_positive_integers(wrong):
     ((name, value),) = wrong.items()
     with pytest.raises(ValueError, match=rf"positive integers\. Received: {name}={value!r}\. Pass"):
-        _sizing.smallest_mesh(planned_models.small, device="T4", **{"batch_size": 8} | wrong)
+        planning.smallest_mesh(planned_models.small, device="T4", **{"batch_size": 8} | wrong)
 
 
 def test_numpys_integers_are_integers():
@@ -560,7 +560,7 @@ def test_numpys_integers_are_integers():
     assert same == plain
     assert {type(same.batch_size), *map(type, same.mesh.values())} == {int}
     device = hardware.Device("tiny", "cpu", 100, 1.0, 1e12, 1e12, "a test")
-    found = _sizing.smallest_mesh(
+    found = planning.smallest_mesh(
         planned_models.small, device=device, batch_size=n(8), max_devices=n(1)
     )
     assert found.plan is None

@@ -1,4 +1,4 @@
-"""Find, in a compiled program's text, what its devices send to each other."""
+"""Read in a compiled program's text, in HLO, what its devices send to each other."""
 
 import math
 import re
@@ -22,14 +22,14 @@ class Collective(NamedTuple):
     times: int
 
     @property
-    def sent(self):
+    def sent(self) -> int:
         """Bytes that one device sends in a step, in a ring (Patarasuk and Yuan, 2009)."""
         share = (self.devices - 1) / self.devices
         factor = {"all-reduce": 2 * share, "collective-permute": 1}.get(self.kind, share)
         return round(self.bytes * factor) * self.times
 
     @property
-    def hops(self):
+    def hops(self) -> int:
         """Messages that follow one another in a step, each of which costs the link's latency."""
         n = self.devices - 1
         return {"all-reduce": 2 * n, "collective-permute": 1}.get(self.kind, n) * self.times

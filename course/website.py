@@ -13,7 +13,6 @@ from pygments.formatters import HtmlFormatter
 
 from course import editions
 from course import sections as course
-from course.about import about
 from course.sections import CourseError
 
 _FILES = Path(__file__).parent / "site"
@@ -98,7 +97,7 @@ def _pages(root, wanted, language):
 
 
 def _page(name, notebook, language):
-    said = about(notebook.metadata.chapter18, name, language)
+    said = course.about(notebook.metadata.chapter18, name, language)
     return Page(
         language=language,
         address=f"{language}/{name}.html",

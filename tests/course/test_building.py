@@ -90,6 +90,75 @@ def test_only_what_runs_in_the_modules_executes_a_notebook_again(root, tmp_path,
     assert dict(building.build(root, ["1"])) == {"01_first": "executed"}
 
 
+FACE = '''\
+"""A room.
+
+    from chapter18 import idle
+"""
+from chapter18.room._inner import (
+    one,  # (the first)
+    two,
+)
+'''
+PACKAGE = {
+    "__init__.py": "",
+    "room/__init__.py": FACE,
+    "room/_inner.py": "import chapter18.single as it\n\n\ndef one():\n    from chapter18 import late\n",
+    "room/public.py": "three = 3\n",
+    "single.py": "four = 4\n",
+    "late.py": "five = 5\n",
+    "idle/__init__.py": "from chapter18.idle._deep import six\n",
+    "idle/_deep.py": "six = 6\n",
+}
+ALL_OF_ROOM = {"__init__.py", "room/__init__.py", "room/_inner.py", "single.py", "late.py"}
+ALL_OF_IDLE = {"__init__.py", "idle/__init__.py", "idle/_deep.py"}
+
+
+@pytest.mark.parametrize(
+    ("code", "followed"),
+    [
+        ("from chapter18 import room", ALL_OF_ROOM),
+        ("from chapter18 import nothing, room as r", ALL_OF_ROOM),
+        (
+            "from chapter18 import (\n    idle,  # (not it)\n    single,\n)",
+            {*ALL_OF_IDLE, "single.py"},
+        ),
+        ("from chapter18.room import one", ALL_OF_ROOM),
+        ("import chapter18.single as y", {"__init__.py", "single.py"}),
+        ("import chapter18.room", ALL_OF_ROOM),
+        ("from chapter18.room.public import three", {*ALL_OF_ROOM, "room/public.py"}),
+        ("from chapter18.room import public", {*ALL_OF_ROOM, "room/public.py"}),
+        ("if rows:\n    from chapter18.idle import six", ALL_OF_IDLE),
+        ('PROGRAM = """\nimport os\nfrom chapter18 import idle\n"""', ALL_OF_IDLE),
+        ('PROGRAM = """from chapter18 import idle\n"""', ALL_OF_IDLE),
+        ("run('import os\\nimport chapter18.idle')", ALL_OF_IDLE),
+        ("run('import chapter18')", {"__init__.py"}),
+        ("print('all of chapter18')  # from chapter18 import idle", set()),
+    ],
+)
+def test_a_change_counts_in_what_a_cell_imports_and_nowhere_else(
+    root, tmp_path, monkeypatch, code, followed
+):
+    package = tmp_path / "package"
+    for name, text in PACKAGE.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(building, "PACKAGE", package)
+    source = root / "notebooks/source/01_first.md"
+    cell = f"\n```{{code-cell}} ipython3\n{code}\n```\n"
+    source.write_text(source.read_text(encoding="utf-8") + cell, encoding="utf-8")
+
+    def digest():
+        return building.assemble(source).metadata.chapter18.code_digest
+
+    before, changed = digest(), set()
+    for name, text in PACKAGE.items():
+        (package / name).write_text(f"{text}more = 1\n", encoding="utf-8")
+        changed |= {name} if digest() != before else set()
+        (package / name).write_text(text, encoding="utf-8")
+    assert changed == followed
+
+
 def test_nothing_of_the_machine_or_the_clock_is_kept(root):
     list(building.build(root, ["1"]))
     notebook = nbformat.read(root / "notebooks/01_first.ipynb", as_version=4)

@@ -57,10 +57,12 @@ def stamp(root, repo):
 def stamped(root, repo):
     """Return `{path: text}` of every hand-kept file as it reads once `repo` is stamped."""
     urls = repo and f'\n[project.urls]\nRepository = "{GITHUB}{repo}"\n'
-    tables = "\n".join(
-        [(repo and BADGES.replace("%s", repo)) + _table(root, repo, "en")]
-        + [f'<div dir="rtl" lang="fa">\n\n{_table(root, repo, "fa")}\n</div>\n']
-    ) + ("" if repo else UNSTAMPED)
+    english, persian = (_table(root, repo, language) for language in COLUMNS)
+    tables = (
+        (repo and BADGES.replace("%s", repo))
+        + f'{english}\n<div dir="rtl" lang="fa">\n\n{persian}\n</div>\n'
+        + ("" if repo else UNSTAMPED)
+    )
     block = r"(?s)(?<=<!-- links:begin -->\n).*(?=<!-- links:end -->)"
     changes = [
         ("pyproject.toml", r"(\n\[project\.urls\]\n.*\n)?(?=\n\[project\.optional-dep)", urls),

@@ -127,10 +127,10 @@ def about(front, section, language):
             f"Received: {texts!r} in {section}. "
             "Give `accelerator` an `en` and a `fa` in its front matter."
         )
-    number, *names = parts
+    number, english, persian = parts
     digits = str.maketrans(DIGITS["en"], DIGITS[language])
     return About(
-        name=f"{number.translate(digits)} · {dict(zip(('en', 'fa'), names, strict=True))[language]}",
+        name=f"{number.translate(digits)} · {persian if language == 'fa' else english}",
         minutes=str(front.minutes).translate(digits),
         accelerator=texts[language],
     )

@@ -103,7 +103,7 @@ from chapter18.room._inner import (
 PACKAGE = {
     "__init__.py": "",
     "room/__init__.py": FACE,
-    "room/_inner.py": "import chapter18.single as it\n\n\ndef one():\n    from chapter18 import late\n",
+    "room/_inner.py": "import chapter18.single as it\n\nif it:\n    from chapter18 import late\n",
     "room/public.py": "three = 3\n",
     "single.py": "four = 4\n",
     "late.py": "five = 5\n",

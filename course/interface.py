@@ -3,6 +3,8 @@
 import ast
 import functools
 import re
+import textwrap
+from pathlib import Path
 from typing import NamedTuple
 
 from course import sections
@@ -14,25 +16,8 @@ _CONTENT = {"figures", "exercises"}  # of the notebooks, and for nobody else
 _SPECIAL = {"__init__", "__call__"}
 _LONGEST = 100  # characters of a constant that is shown whole
 
-ENGLISH = """\
-# The public interface
-
-Every public module of `chapter18` and what it offers: each name with its signature, as the source has it, and
-the first line of what it says of itself; `help` in Python says the rest. What is not on this page, and every
-file whose name starts with an underscore, is internal and may change at any time. `python -m course build`
-writes the page from the sources.
-"""
-PERSIAN = """\
-<div dir="rtl" lang="fa">
-
-# رابط عمومی بسته
-
-این صفحه همهٔ ماژول‌های عمومی <code dir="ltr">chapter18</code> و آنچه را هر یک در اختیار می‌گذارد نشان می‌دهد: هر نام با امضایش، همان‌طور که
-در کد آمده، و سطر نخست توضیحش؛ بقیهٔ توضیح را <code dir="ltr">help</code> در پایتون نشان می‌دهد. آنچه در این صفحه نیست، و هر فایلی که نامش با زیرخط آغاز
-می‌شود، داخلی است و هر زمان ممکن است تغییر کند. صفحه را فرمان <code dir="ltr">python -m course build</code> از روی کد می‌نویسد.
-
-</div>
-"""
+# The start of the page, in both languages.
+HEAD = (Path(__file__).parent / "site" / "interface.md").read_text(encoding="utf-8")
 
 
 class Part(NamedTuple):
@@ -67,7 +52,7 @@ def modules(root):
 def text(root):
     """Return the page as Markdown, its links leading to the files in the repository."""
     found = modules(root)
-    lines = [ENGLISH, PERSIAN]
+    lines = [HEAD]
     for module in found:
         name = f"{PACKAGE}.{module.name}"
         lines.append(f"- [`{name}`](#{name.replace('.', '')}): {module.summary}")
@@ -160,7 +145,7 @@ def _definition(root, path, name):
     statements = list(_statements(_read(path)[0].body))
     nodes = [node for node in statements if name in _defines(node)]
     if nodes:
-        return path, nodes
+        return path, [node for node in nodes if _is_overload(node)] or nodes[-1:]
     for node in statements:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE}."):
             for alias in node.names:
@@ -175,6 +160,11 @@ def _definition(root, path, name):
         "A public name is defined by a file of the package. "
         f"Received: {name!r} in {path.relative_to(root)}. Import it there, or leave it out."
     )
+
+
+def _is_overload(node):
+    names = (ast.unparse(each) for each in getattr(node, "decorator_list", []))
+    return any(name.endswith("overload") for name in names)
 
 
 def _names_of(path):
@@ -195,9 +185,9 @@ def _stub(nodes, lines):
     stubs = []
     for node in sorted(nodes, key=lambda node: node.lineno):
         constant = isinstance(node, ast.Assign | ast.AnnAssign)
-        stubs.append([_constant(node, lines)] if constant else ["", *_outline(node, lines), ""])
-    text = "\n".join(line for stub in stubs for line in stub)
-    return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
+        outline = [_constant(node, lines)] if constant else ["", *_outline(node, lines), ""]
+        stubs.append(textwrap.dedent("\n".join(outline)))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(stubs)).strip("\n")
 
 
 def _constant(node, lines):

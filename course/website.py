@@ -140,7 +140,7 @@ def _sections(columns):
 def _interface(modules, repository):
     return _rendered(
         "interface",
-        head=interface.ENGLISH + "\n" + interface.PERSIAN,
+        head=interface.HEAD,
         modules=modules,
         sources=repository and f"{links.GITHUB}{repository}/blob/main/",
         words=WORDS["en"],

@@ -23,6 +23,21 @@ def root(tmp_path):
     return tiny_course.write(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """A course whose first section, without a figure, is built."""
+    body = tiny_course.SETUP + tiny_course.PARAMETERS + tiny_course.PRINT
+    root = tiny_course.write(tmp_path_factory.mktemp("executed"), first=body)
+    list(building.build(root, ["1"]))
+    return root
+
+
+@pytest.fixture
+def lab(executed, tmp_path):
+    """A copy of that course to edit as a reader does in JupyterLab."""
+    return shutil.copytree(executed, tmp_path / "lab")
+
+
 def edit(path, old, new):
     text = path.read_text(encoding="utf-8")
     assert old in text
@@ -39,15 +54,14 @@ def test_rebuild_is_identical_to_the_byte_even_when_executed_again(root):
     assert notebook.read_bytes() == before
 
 
-def test_new_prose_keeps_outputs_and_new_code_does_not(root):
-    list(building.build(root, ["1"]))
-    notebook, source = root / "notebooks/01_first.ipynb", root / "notebooks/source/01_first.md"
+def test_new_prose_keeps_outputs_and_new_code_does_not(lab):
+    notebook, source = lab / "notebooks/01_first.ipynb", lab / "notebooks/source/01_first.md"
     outputs = [c.get("outputs") for c in nbformat.read(notebook, as_version=4).cells]
     edit(source, "Read `rows`.", "Read `rows` again.")
-    assert dict(building.build(root, ["1"])) == {"01_first": "prose updated"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "prose updated"}
     assert [c.get("outputs") for c in nbformat.read(notebook, as_version=4).cells] == outputs
     edit(source, "rows = 3", "rows = 4")
-    assert dict(building.build(root, ["1"])) == {"01_first": "executed"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "executed"}
     assert [c.get("outputs") for c in nbformat.read(notebook, as_version=4).cells] != outputs
 
 
@@ -70,24 +84,24 @@ from chapter18 import devices
 """
 
 
-def test_only_what_runs_in_the_modules_executes_a_notebook_again(root, tmp_path, monkeypatch):
+def test_only_what_runs_in_the_modules_executes_a_notebook_again(lab, tmp_path, monkeypatch):
     package = tmp_path / "package"
     package.mkdir()
     monkeypatch.setattr(building, "PACKAGE", package)
     module, below = package / "devices.py", package / "lower.py"
     module.write_text(MODULE)
     below.write_text("one = 1\n")
-    source = root / "notebooks/source/01_first.md"
+    source = lab / "notebooks/source/01_first.md"
     source.write_text(source.read_text(encoding="utf-8") + USE, encoding="utf-8")
-    list(building.build(root, ["1"]))
+    list(building.build(lab, ["1"]))
     edit(module, "Their number is 3.", "They are three.\n\n    Always.")
     edit(module, '"three"', "'drei'")
     edit(module, "\n\n\n", "\n\n# A comment.\n")
-    assert dict(building.build(root, ["1"])) == {"01_first": "unchanged"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "unchanged"}
     edit(below, "one = 1", "one = 2")
-    assert dict(building.build(root, ["1"])) == {"01_first": "executed"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "executed"}
     edit(module, "return 3", "return 4")
-    assert dict(building.build(root, ["1"])) == {"01_first": "executed"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "executed"}
 
 
 FACE = '''\
@@ -137,14 +151,14 @@ ALL_OF_IDLE = {"__init__.py", "idle/__init__.py", "idle/_deep.py"}
     ],
 )
 def test_a_change_counts_in_what_a_cell_imports_and_nowhere_else(
-    root, tmp_path, monkeypatch, code, followed
+    lab, tmp_path, monkeypatch, code, followed
 ):
     package = tmp_path / "package"
     for name, text in PACKAGE.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text, encoding="utf-8")
     monkeypatch.setattr(building, "PACKAGE", package)
-    source = root / "notebooks/source/01_first.md"
+    source = lab / "notebooks/source/01_first.md"
     cell = f"\n```{{code-cell}} ipython3\n{code}\n```\n"
     source.write_text(source.read_text(encoding="utf-8") + cell, encoding="utf-8")
 
@@ -159,9 +173,8 @@ def test_a_change_counts_in_what_a_cell_imports_and_nowhere_else(
     assert changed == followed
 
 
-def test_nothing_of_the_machine_or_the_clock_is_kept(root):
-    list(building.build(root, ["1"]))
-    notebook = nbformat.read(root / "notebooks/01_first.ipynb", as_version=4)
+def test_nothing_of_the_machine_or_the_clock_is_kept(lab):
+    notebook = nbformat.read(lab / "notebooks/01_first.ipynb", as_version=4)
     assert set(notebook.metadata) == {"chapter18", "kernelspec", "language_info"}
     assert "version" not in notebook.metadata.language_info
     assert all(set(cell.metadata) <= {"tags"} for cell in notebook.cells)
@@ -181,47 +194,30 @@ def test_nothing_of_the_machine_or_the_clock_is_kept(root):
         ),
     ],
 )
-def test_check_names_what_differs(root, old, new, fault):
-    list(building.build(root, ["1"]))
-    assert building.check(root, ["1"]) == []
-    edit(root / "notebooks/source/01_first.md", old, new)
-    (line,) = building.check(root, ["1"])
+def test_check_names_what_differs(lab, old, new, fault):
+    assert building.check(lab, ["1"]) == []
+    edit(lab / "notebooks/source/01_first.md", old, new)
+    (line,) = building.check(lab, ["1"])
     assert line.startswith("01_first: ")
     assert fault in line
 
 
-def test_check_names_a_notebook_that_was_never_built(root):
-    (line,) = building.check(root, ["2"])
+def test_check_names_a_notebook_that_was_never_built(lab):
+    (line,) = building.check(lab, ["2"])
     assert "02_second: its notebook is not built" in line
 
 
-def test_a_failing_cell_leaves_the_old_notebook_alone(root):
-    list(building.build(root, ["1"]))
-    notebook = root / "notebooks/01_first.ipynb"
+def test_a_failing_cell_leaves_the_old_notebook_alone(lab):
+    notebook = lab / "notebooks/01_first.ipynb"
     before = notebook.read_bytes()
-    edit(root / "notebooks/source/01_first.md", "rows = 3", "rows = undefined_name")
+    edit(lab / "notebooks/source/01_first.md", "rows = 3", "rows = undefined_name")
     with pytest.raises(
         CourseError,
         match=r"(?s)Every cell.*01_first.*undefined_name.*Mend the cell in .*01_first\.md",
     ):
-        list(building.build(root, ["1"]))
+        list(building.build(lab, ["1"]))
     assert notebook.read_bytes() == before
     assert sorted(path.name for path in notebook.parent.iterdir()) == ["01_first.ipynb", "source"]
-
-
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory):
-    """A course whose first section, without a figure, is built."""
-    body = tiny_course.SETUP + tiny_course.PARAMETERS + tiny_course.PRINT
-    root = tiny_course.write(tmp_path_factory.mktemp("executed"), first=body)
-    list(building.build(root, ["1"]))
-    return root
-
-
-@pytest.fixture
-def lab(executed, tmp_path):
-    """A copy of that course to edit as a reader does in JupyterLab."""
-    return shutil.copytree(executed, tmp_path / "lab")
 
 
 def change(path, function):

@@ -33,7 +33,7 @@ def _parser():
     run.add_argument("--out", type=Path, help="where executed notebooks go; default build/")
     run.set_defaults(command=_run)
 
-    build = commands.add_parser("build", help="rebuild notebooks from notebooks/source")
+    build = commands.add_parser("build", help="rebuild notebooks and INTERFACE.md")
     build.add_argument("sections", nargs="*", metavar="SECTION")
     build.add_argument("--check", action="store_true", help="only compare with the sources")
     build.add_argument("--force", action="store_true", help="execute even where nothing changed")
@@ -79,15 +79,17 @@ def _ignored(section, cells):
 
 
 def _build(root, options):
-    from course import building
+    from course import building, interface
 
     if options.check:
-        faults = building.check(root, options.sections)
+        faults = building.check(root, options.sections) + interface.check(root)
         print("\n".join(faults) or "every notebook equals its source")
         return int(bool(faults))
     done = building.build(root, options.sections, force=options.force, discard=options.discard)
     for name, what in done:
         print(f"{name}: {what}", flush=True)
+    if interface.write(root):
+        print(f"{interface.PAGE}: written")
     return 0
 
 

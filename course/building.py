@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import hashlib
 import io
 import re
@@ -18,8 +19,11 @@ from course.sections import CourseError
 
 PACKAGE = Path(chapter18.__file__).parent
 _KEPT = ("alt", "tags")  # `alt` describes the cell's figure: {"en": text, "fa": text}
+# At the start of a line or of a string, as some cells write a child's program into a string.
 _IMPORTS = re.compile(
-    r"^\s*(?:from|import) (chapter18[\w.]*)(?: import (?:\(([^)]+)\)|([\w, ]+)))?", re.MULTILINE
+    r"""(?:^|["';]|\\n)\s*(?:from|import) (chapter18[\w.]*)"""
+    r"(?: import (?:\(([^)]+)\)|([\w, ]+)))?",
+    re.MULTILINE,
 )
 REPOSITORY = re.compile(r'^REPOSITORY = ".*?"', re.MULTILINE)
 
@@ -107,6 +111,7 @@ def _digest(notebook):
     return digest.hexdigest()[:16]
 
 
+@functools.cache
 def _what_runs(text):
     """The module's text without comments, docstrings and blank lines, which change no output."""
     lines = text.splitlines()
@@ -124,14 +129,13 @@ def _modules(code, found):
     """The paths, added to `found`, of the package's modules that `code` and they import."""
     for path in sorted(_imported(code) - found):
         found.add(path)
-        _modules(path.read_text(encoding="utf-8"), found)
+        _modules(_what_runs(path.read_text(encoding="utf-8")), found)
     return sorted(found)
 
 
 def _imported(code):
-    # By expression, as some cells write the program of a child process into a string.
     paths = set()
-    for dotted, *lists in _IMPORTS.findall(code):
+    for dotted, *lists in _IMPORTS.findall(re.sub("#.*", "", code)):
         names = [line.split()[0] for line in "".join(lists).split(",") if line.strip()]
         paths |= {path for name in ["", *names] for path in _paths_of(f"{dotted}.{name}")}
     return paths

@@ -4,22 +4,20 @@ import re
 import tomllib
 
 from course import building, sections
-from course.about import about
 from course.sections import CourseError
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?/[A-Za-z0-9._-]+")
-URLS = re.compile(r'\n\[project\.urls\]\nRepository = ".*?"\n')
-BLOCK = re.compile(r"(<!-- links:begin -->\n).*?(<!-- links:end -->)", re.DOTALL)
 GITHUB = "https://github.com/"
+COLAB = "https://colab.research.google.com/github/"
+UNSTAMPED = """
+The repository's address is not stamped yet, so there are no links to Colab and Kaggle. \
+Its owner runs `python -m course links --repo OWNER/NAME` once.
+"""
+BADGES = f"""\
+[Open in Colab]({COLAB}%s/tree/main/notebooks) · \
+[Open in Binder](https://mybinder.org/v2/gh/%s/main?urlpath=lab/tree/notebooks)
 
-UNSTAMPED = (
-    "The repository's address is not stamped yet, so there are no links to Colab and Kaggle. "
-    "Its owner runs `python -m course links --repo OWNER/NAME` once.\n"
-)
-HEAD = (
-    "# Where each section runs / هر بخش کجا اجرا می‌شود\n\n"
-    "Written by `python -m course links`; edit the front matter of `notebooks/source/*.md`.\n\n"
-)
+"""
 COLUMNS = {
     "en": ("Section", "Minutes on a laptop", "On GPU or TPU", "Open"),
     "fa": ("بخش", "دقیقه روی لپ‌تاپ", "روی GPU یا TPU", "باز کردن"),
@@ -47,85 +45,58 @@ def stamp(root, repo):
     stale = building.check(root)
     if stale:
         raise CourseError("Links are stamped on built notebooks. Received:\n" + "\n".join(stale))
-    changed = [path for path, text in stamped(root, repo).items() if _replace(path, text)]
-    before = {section: _text(section.notebook) for section in sections.sections(root)}
-    for _ in building.build(root):
-        pass
-    return changed + [s.notebook for s, text in before.items() if _text(s.notebook) != text]
+    texts = stamped(root, repo)
+    notebooks = [section.notebook for section in sections.sections(root)]
+    before = {path: path.read_text(encoding="utf-8") for path in [*texts, *notebooks]}
+    for path, text in texts.items():
+        sections.write_whole(path, text)
+    list(building.build(root))
+    return [path for path, text in before.items() if path.read_text(encoding="utf-8") != text]
 
 
 def stamped(root, repo):
     """Return `{path: text}` of every hand-kept file as it reads once `repo` is stamped."""
-    files = {
-        root / "pyproject.toml": _pyproject(_text(root / "pyproject.toml"), repo),
-        root / "README.md": BLOCK.sub(
-            lambda block: block[1] + _badges(repo) + _tables(root, repo) + block[2],
-            _text(root / "README.md"),
-        ),
-        root / "colab_links.md": HEAD + _tables(root, repo),
-    }
-    for section in sections.sections(root):
-        files[section.source] = building.REPOSITORY.sub(
-            f'REPOSITORY = "{repo}"', _text(section.source)
+    urls = repo and f'\n[project.urls]\nRepository = "{GITHUB}{repo}"\n'
+    english, persian = (_table(root, repo, language) for language in COLUMNS)
+    tables = (
+        (repo and BADGES.replace("%s", repo))
+        + f'{english}\n<div dir="rtl" lang="fa">\n\n{persian}\n</div>\n'
+        + ("" if repo else UNSTAMPED)
+    )
+    block = r"(?s)(?<=<!-- links:begin -->\n).*(?=<!-- links:end -->)"
+    changes = [
+        ("pyproject.toml", r"(\n\[project\.urls\]\n.*\n)?(?=\n\[project\.optional-dep)", urls),
+        ("README.md", block, tables),
+        ("colab_links.md", block, tables),
+    ]
+    changes += [
+        (section.source, building.REPOSITORY, f'REPOSITORY = "{repo}"')
+        for section in sections.sections(root)
+    ]
+    return {
+        root / path: re.sub(
+            pattern, lambda _, new=new: new, (root / path).read_text(encoding="utf-8"), count=1
         )
-    return files
-
-
-def _text(path):
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
-def _replace(path, text):
-    if _text(path) == text:
-        return False
-    sections.write_whole(path, text)
-    return True
-
-
-def _pyproject(text, repo):
-    bare = URLS.sub("", text)
-    if not repo:
-        return bare
-    urls = f'\n[project.urls]\nRepository = "{GITHUB}{repo}"\n'
-    return bare.replace(
-        "\n[project.optional-dependencies]", f"{urls}\n[project.optional-dependencies]"
-    )
-
-
-def _badges(repo):
-    if not repo:
-        return ""
-    return (
-        f"[Open in Colab](https://colab.research.google.com/github/{repo}/tree/main/notebooks) · "
-        f"[Open in Binder](https://mybinder.org/v2/gh/{repo}/main?urlpath=lab/tree/notebooks)\n\n"
-    )
-
-
-def _tables(root, repo):
-    persian = f'<div dir="rtl" lang="fa">\n\n{_table(root, repo, "fa")}\n</div>\n'
-    tables = f"{_table(root, repo, 'en')}\n{persian}"
-    return tables if repo else f"{tables}\n{UNSTAMPED}"
+        for path, pattern, new in changes
+    }
 
 
 def _table(root, repo, language):
     rows = [COLUMNS[language], ("---",) * len(COLUMNS[language])]
     for section in sections.sections(root):
         front = building.assemble(section.source).metadata.chapter18
-        rows.append((*about(front, section.name, language), _links(section, repo, language)))
+        said = sections.about(front, section.name, language)
+        rows.append((*said, _links(section, repo, language)))
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _links(section, repo, language):
-    hosted = []
-    if repo:
-        path = f"{repo}/blob/main/notebooks/{section.notebook.name}"
-        hosted = [
-            f"[Colab](https://colab.research.google.com/github/{path})",
-            f"[Kaggle](https://kaggle.com/kernels/welcome?src={GITHUB}{path})",
-        ]
-    notebook, source = OPEN[language]
-    here = [
-        f"[{notebook}](notebooks/{section.notebook.name})",
-        f"[{source}](notebooks/source/{section.source.name})",
-    ]
-    return " · ".join(hosted + here)
+    name = section.name
+    path = f"{repo}/blob/main/notebooks/{name}.ipynb"
+    hosted = {
+        "Colab": f"{COLAB}{path}",
+        "Kaggle": f"https://kaggle.com/kernels/welcome?src={GITHUB}{path}",
+    }
+    files = (f"notebooks/{name}.ipynb", f"notebooks/source/{name}.md")
+    links = (hosted if repo else {}) | dict(zip(OPEN[language], files, strict=True))
+    return " · ".join(f"[{text}]({address})" for text, address in links.items())

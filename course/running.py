@@ -76,23 +76,21 @@ def _unknown(name, defaults):
 
 
 def _typed(name, text, default):
+    kind = type(default)
     try:
-        value = ast.literal_eval(text)
+        value = kind(text) if kind in (int, float, str) else ast.literal_eval(text)
     except (ValueError, SyntaxError):
         value = text
-    if isinstance(default, float) and type(value) is int:
-        value = float(value)
-    if default is not None and type(value) is not type(default):
+    if default is not None and type(value) is not kind:
         raise CourseError(
-            f"The parameter {name} is of type {type(default).__name__}. Received: {text!r}. "
+            f"The parameter {name} is of type {kind.__name__}. Received: {text!r}. "
             f"Give a value like its default, {default!r}."
         )
     return value
 
 
 def _execute(section, notebook, values, out, kernel):
-    # papermill takes a second to import, and the checks above should answer at once.
-    import papermill
+    import papermill  # a second
 
     started, traceback = time.perf_counter(), ""
     try:

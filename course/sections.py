@@ -1,15 +1,15 @@
-"""Where the course lives: its folder, its sections, their parameters and their kernel."""
+"""Where the course lives: its folder, its sections, what they say of themselves, their kernel."""
 
 import ast
 import contextlib
-import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from chapter18._shared.replacing import replacing
+
+DIGITS = {"en": "0123456789", "fa": "۰۱۲۳۴۵۶۷۸۹"}
 
 
 class CourseError(Exception):
@@ -22,6 +22,18 @@ class Section(NamedTuple):
     name: str
     source: Path
     notebook: Path
+
+
+class About(NamedTuple):
+    """A section in one language, all of it text in that language's digits.
+
+    `name` is its number and name, `minutes` how long it takes on a laptop, and `accelerator` what
+    changes on a GPU or a TPU.
+    """
+
+    name: str
+    minutes: str
+    accelerator: str
 
 
 def find_root(start=None):
@@ -96,29 +108,55 @@ def check_out(root, out, files=()):
     return folder
 
 
+def about(front, section, language):
+    """Return `About` for `language` ("fa" or "en") from `front`, the section's front matter.
+
+    `section` only serves the messages. Raises `CourseError` when the title is not a number, an
+    English and a Persian name, or when a language has no text on accelerators.
+    """
+    parts, texts = front.title.split(" · "), front.accelerator
+    if len(parts) != 3:
+        raise CourseError(
+            "A section's title is its number, its English and its Persian name. "
+            f"Received: {front.title!r} in {section}. "
+            "Write it as `1 · First · نخست` in its front matter."
+        )
+    if not isinstance(texts, dict) or set(texts) != set(DIGITS):
+        raise CourseError(
+            "What changes on an accelerator is said in both languages. "
+            f"Received: {texts!r} in {section}. "
+            "Give `accelerator` an `en` and a `fa` in its front matter."
+        )
+    number, english, persian = parts
+    digits = str.maketrans(DIGITS["en"], DIGITS[language])
+    return About(
+        name=f"{number.translate(digits)} · {persian if language == 'fa' else english}",
+        minutes=str(front.minutes).translate(digits),
+        accelerator=texts[language],
+    )
+
+
 def parameters(notebook, name):
     """Return the parameters of a notebook node as a dict of plain values, in their order.
 
-    `name` only serves the messages. Raises `CourseError` when no cell is tagged `parameters`, or
-    when that cell holds anything but `name = literal` lines: a derived value would go stale as
-    soon as papermill replaces the one it was derived from.
+    `name` only serves the messages. Raises `CourseError` when no cell tagged `parameters` sets
+    any, or when one is no literal: a derived value would go stale as soon as papermill replaces
+    the one it was derived from.
     """
-    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-    if len(cells) != 1:
+    import papermill  # a second, and not needed to find the course
+
+    found = papermill.inspect_notebook(notebook)
+    try:
+        values = {each: ast.literal_eval(said["default"]) for each, said in found.items()}
+    except (ValueError, SyntaxError):
+        values = {}
+    if not values:
+        lines = [f"{each} = {said['default']}" for each, said in found.items()]
         raise CourseError(
-            "A notebook has exactly one cell tagged 'parameters'. "
-            f"Received: {name} with {len(cells)}. Tag its cell of plain `name = value` lines."
+            "A notebook has one cell tagged 'parameters', of `name = literal` lines. "
+            f"Received: {', '.join(lines) or 'none'} in {name}. "
+            "Tag that cell, and move what is derived from a parameter to a later one."
         )
-    values = {}
-    for statement in ast.parse(cells[0].source).body:
-        try:
-            (target,) = statement.targets
-            values[target.id] = ast.literal_eval(statement.value)
-        except (AttributeError, ValueError) as cause:
-            raise CourseError(
-                "The parameters cell holds `name = literal` lines only. "
-                f"Received: {ast.unparse(statement)!r} in {name}. Move it to a later cell."
-            ) from cause
     return values
 
 
@@ -128,27 +166,20 @@ def this_kernel(**environment):
 
     Its processes find the variables of `environment` set.
     """
-    spec = {
-        "argv": [
-            *(sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
-            # A kernel on this machine need not warn that its socket is not encrypted.
-            "--IPKernelApp.log_level=ERROR",
-        ],
-        "display_name": "Python 3",
-        "language": "python",
-        "env": {
-            # Debugging is not wanted headless, and its start-up warning would land on stderr.
-            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            # A backend chosen for scripts (say, agg) would keep figures out of the notebook.
-            "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-            **environment,
-        },
-    }
+    from ipykernel.kernelspec import write_kernel_spec  # slow, and not needed to find the course
+
+    # Debugging is not wanted headless, and its start-up warning would land on stderr.
+    environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+    # A backend chosen for scripts (say, agg) would keep figures out of the notebook.
+    environment["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     before = os.environ.get("JUPYTER_PATH")
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "kernels" / "python3"
-        target.mkdir(parents=True)
-        (target / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+        write_kernel_spec(
+            Path(folder, "kernels", "python3"),
+            overrides={"env": environment},
+            # A kernel on this machine need not warn that its socket is not encrypted.
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        )
         # JUPYTER_PATH comes before the user's and the system's own kernels.
         os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [folder, before]))
         try:

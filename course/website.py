@@ -7,13 +7,15 @@ from typing import NamedTuple
 import jinja2
 import latex2mathml.converter
 import nbformat
+from markupsafe import Markup
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from pygments import highlight
 from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 
-from course import editions
+from course import editions, interface, links
 from course import sections as course
-from course.about import about
 from course.sections import CourseError
 
 _FILES = Path(__file__).parent / "site"
@@ -28,6 +30,7 @@ class Words(NamedTuple):
     course: str
     about: str
     contents: str
+    interface: str
     minutes: str
     accelerator: str
 
@@ -40,6 +43,7 @@ WORDS = {
         about="دوره‌ای عملی برای کسی که آموزش دادن یک مدل Keras را بلد است و حالا می‌خواهد مدلش "
         "ببرد، بزرگ شود و ارزان سرویس بدهد.",
         contents="فهرست بخش‌ها",
+        interface="رابط عمومی بسته",
         minutes="حدود {} دقیقه روی لپ‌تاپ",
         accelerator="روی GPU یا TPU: {}",
     ),
@@ -50,6 +54,7 @@ WORDS = {
         about="A hands-on course for people who can train a Keras model and now want it to win, "
         "to scale and to be cheap to serve.",
         contents="All sections",
+        interface="The package's public interface",
         minutes="about {} min on a laptop",
         accelerator="on GPU or TPU: {}",
     ),
@@ -83,7 +88,14 @@ def write(root, wanted=(), *, language="both", out):
     out = course.check_out(root, out)
     languages = editions.LANGUAGES if language == "both" else (language,)
     columns = [_pages(root, wanted, language) for language in languages]
-    texts = {"index.html": _index(columns), "site.css": _css()} | _sections(columns)
+    modules = interface.modules(root)
+    texts = {
+        "index.html": _rendered("index", columns=columns, interface=bool(modules)),
+        "site.css": _css(),
+        **_sections(columns),
+    }
+    if modules:
+        texts["interface.html"] = _interface(modules, links.repository(root))
     course.check_out(root, out, texts)
     for address, text in texts.items():
         course.write_whole(out / address, text)
@@ -98,7 +110,7 @@ def _pages(root, wanted, language):
 
 
 def _page(name, notebook, language):
-    said = about(notebook.metadata.chapter18, name, language)
+    said = course.about(notebook.metadata.chapter18, name, language)
     return Page(
         language=language,
         address=f"{language}/{name}.html",
@@ -125,10 +137,24 @@ def _sections(columns):
     return texts
 
 
-def _index(columns):
+def _interface(modules, repository):
+    return _rendered(
+        "interface",
+        head=interface.HEAD,
+        modules=modules,
+        sources=repository and f"{links.GITHUB}{repository}/blob/main/",
+        words=WORDS["en"],
+    )
+
+
+def _rendered(name, **given):
     loader = jinja2.FileSystemLoader(_FILES)
-    template = jinja2.Environment(loader=loader, autoescape=True).get_template("index.html.j2")
-    return template.render(columns=columns)
+    environment = jinja2.Environment(loader=loader, autoescape=True)
+    environment.filters["markdown"] = lambda text: Markup(_markdown(text))
+    environment.filters["python"] = lambda code: Markup(
+        highlight(code, PythonLexer(), HtmlFormatter())
+    )
+    return environment.get_template(f"{name}.html.j2").render(**given)
 
 
 def _css():

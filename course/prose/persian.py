@@ -1,6 +1,7 @@
 """The rules a Persian cell keeps, one small function each: the cell's text in, faults out.
 
-`faults(cell)` runs them all: those of the markup here, `spelling.py`, `terms.py`.
+`faults(cell)` runs them all: those of the markup here, those of `persian_spelling.py` (letters,
+half-spaces, numbers, punctuation) and of `persian_terms.py` (the glossary).
 A fault is one line: the rule, then the offending excerpt. `cells.py` reads the Markdown.
 """
 
@@ -8,7 +9,7 @@ import html
 import re
 import unicodedata
 
-from course.prose import spelling, terms
+from course.prose import persian_spelling, persian_terms
 from course.prose.cells import (
     CODE,
     CODE_BLOCK,
@@ -21,12 +22,10 @@ from course.prose.cells import (
     tokens,
 )
 
-DIGIT = spelling.DIGIT
-
 
 def faults(cell):
     """Every fault of a Persian Markdown cell, as lines for a human."""
-    for rule in (*MARKUP, *spelling.RULES, *terms.RULES):
+    for rule in (*MARKUP, *persian_spelling.RULES, *persian_terms.RULES):
         yield from rule(cell)
 
 
@@ -101,7 +100,9 @@ def persian_first(cell):
 def plain_headings(cell):
     """Rule 6: no Latin letter, digit, formula or code in a heading."""
     for kind, text in blocks(cell):
-        if kind == "heading" and re.search(f"[A-Za-z]|{DIGIT}|[{CODE}{MATH}]", text):
+        if kind == "heading" and re.search(
+            f"[A-Za-z]|{persian_spelling.DIGIT}|[{CODE}{MATH}]", text
+        ):
             yield f"Latin, digits or code in a heading: {show(text)}"
 
 

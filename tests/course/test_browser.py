@@ -151,6 +151,17 @@ def test_the_index_of_the_site(new_page, site, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [390, 1000])
+def test_the_public_interface_on_the_site(new_page, site, width):
+    page = new_page(site, "interface.html", viewport={"width": width, "height": 900})
+    found = browser.measure(page, "[dir=rtl]", "main")
+    assert browser.faults_of(found) + page.faults == []
+    assert found["measured"]["code"] > 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    stubs = "found => found.map((stub) => getComputedStyle(stub).direction)"
+    assert set(page.locator("pre").evaluate_all(stubs)) == {"ltr"}
+
+
 @pytest.mark.parametrize(("language", "other"), [("fa", "en"), ("en", "fa")])
 def test_the_switch_of_language_keeps_the_place(new_page, site, language, other):
     page = new_page(site, f"{language}/{NAMES[0]}.html")

@@ -23,6 +23,21 @@ def root(tmp_path):
     return tiny_course.write(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """A course whose first section, without a figure, is built."""
+    body = tiny_course.SETUP + tiny_course.PARAMETERS + tiny_course.PRINT
+    root = tiny_course.write(tmp_path_factory.mktemp("executed"), first=body)
+    list(building.build(root, ["1"]))
+    return root
+
+
+@pytest.fixture
+def lab(executed, tmp_path):
+    """A copy of that course to edit as a reader does in JupyterLab."""
+    return shutil.copytree(executed, tmp_path / "lab")
+
+
 def edit(path, old, new):
     text = path.read_text(encoding="utf-8")
     assert old in text
@@ -39,15 +54,14 @@ def test_rebuild_is_identical_to_the_byte_even_when_executed_again(root):
     assert notebook.read_bytes() == before
 
 
-def test_new_prose_keeps_outputs_and_new_code_does_not(root):
-    list(building.build(root, ["1"]))
-    notebook, source = root / "notebooks/01_first.ipynb", root / "notebooks/source/01_first.md"
+def test_new_prose_keeps_outputs_and_new_code_does_not(lab):
+    notebook, source = lab / "notebooks/01_first.ipynb", lab / "notebooks/source/01_first.md"
     outputs = [c.get("outputs") for c in nbformat.read(notebook, as_version=4).cells]
     edit(source, "Read `rows`.", "Read `rows` again.")
-    assert dict(building.build(root, ["1"])) == {"01_first": "prose updated"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "prose updated"}
     assert [c.get("outputs") for c in nbformat.read(notebook, as_version=4).cells] == outputs
     edit(source, "rows = 3", "rows = 4")
-    assert dict(building.build(root, ["1"])) == {"01_first": "executed"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "executed"}
     assert [c.get("outputs") for c in nbformat.read(notebook, as_version=4).cells] != outputs
 
 
@@ -70,29 +84,97 @@ from chapter18 import devices
 """
 
 
-def test_only_what_runs_in_the_modules_executes_a_notebook_again(root, tmp_path, monkeypatch):
+def test_only_what_runs_in_the_modules_executes_a_notebook_again(lab, tmp_path, monkeypatch):
     package = tmp_path / "package"
     package.mkdir()
     monkeypatch.setattr(building, "PACKAGE", package)
     module, below = package / "devices.py", package / "lower.py"
     module.write_text(MODULE)
     below.write_text("one = 1\n")
-    source = root / "notebooks/source/01_first.md"
+    source = lab / "notebooks/source/01_first.md"
     source.write_text(source.read_text(encoding="utf-8") + USE, encoding="utf-8")
-    list(building.build(root, ["1"]))
+    list(building.build(lab, ["1"]))
     edit(module, "Their number is 3.", "They are three.\n\n    Always.")
     edit(module, '"three"', "'drei'")
     edit(module, "\n\n\n", "\n\n# A comment.\n")
-    assert dict(building.build(root, ["1"])) == {"01_first": "unchanged"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "unchanged"}
     edit(below, "one = 1", "one = 2")
-    assert dict(building.build(root, ["1"])) == {"01_first": "executed"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "executed"}
     edit(module, "return 3", "return 4")
-    assert dict(building.build(root, ["1"])) == {"01_first": "executed"}
+    assert dict(building.build(lab, ["1"])) == {"01_first": "executed"}
 
 
-def test_nothing_of_the_machine_or_the_clock_is_kept(root):
-    list(building.build(root, ["1"]))
-    notebook = nbformat.read(root / "notebooks/01_first.ipynb", as_version=4)
+FACE = '''\
+"""A room.
+
+    from chapter18 import idle
+"""
+from chapter18.room._inner import (
+    one,  # (the first)
+    two,
+)
+'''
+PACKAGE = {
+    "__init__.py": "",
+    "room/__init__.py": FACE,
+    "room/_inner.py": "import chapter18.single as it\n\nif it:\n    from chapter18 import late\n",
+    "room/public.py": "three = 3\n",
+    "single.py": "four = 4\n",
+    "late.py": "five = 5\n",
+    "idle/__init__.py": "from chapter18.idle._deep import six\n",
+    "idle/_deep.py": "six = 6\n",
+}
+ALL_OF_ROOM = {"__init__.py", "room/__init__.py", "room/_inner.py", "single.py", "late.py"}
+ALL_OF_IDLE = {"__init__.py", "idle/__init__.py", "idle/_deep.py"}
+
+
+@pytest.mark.parametrize(
+    ("code", "followed"),
+    [
+        ("from chapter18 import room", ALL_OF_ROOM),
+        ("from chapter18 import nothing, room as r", ALL_OF_ROOM),
+        (
+            "from chapter18 import (\n    idle,  # (not it)\n    single,\n)",
+            {*ALL_OF_IDLE, "single.py"},
+        ),
+        ("from chapter18.room import one", ALL_OF_ROOM),
+        ("import chapter18.single as y", {"__init__.py", "single.py"}),
+        ("import chapter18.room", ALL_OF_ROOM),
+        ("from chapter18.room.public import three", {*ALL_OF_ROOM, "room/public.py"}),
+        ("from chapter18.room import public", {*ALL_OF_ROOM, "room/public.py"}),
+        ("if rows:\n    from chapter18.idle import six", ALL_OF_IDLE),
+        ('PROGRAM = """\nimport os\nfrom chapter18 import idle\n"""', ALL_OF_IDLE),
+        ('PROGRAM = """from chapter18 import idle\n"""', ALL_OF_IDLE),
+        ("run('import os\\nimport chapter18.idle')", ALL_OF_IDLE),
+        ("run('import chapter18')", {"__init__.py"}),
+        ("print('all of chapter18')  # from chapter18 import idle", set()),
+    ],
+)
+def test_a_change_counts_in_what_a_cell_imports_and_nowhere_else(
+    lab, tmp_path, monkeypatch, code, followed
+):
+    package = tmp_path / "package"
+    for name, text in PACKAGE.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(building, "PACKAGE", package)
+    source = lab / "notebooks/source/01_first.md"
+    cell = f"\n```{{code-cell}} ipython3\n{code}\n```\n"
+    source.write_text(source.read_text(encoding="utf-8") + cell, encoding="utf-8")
+
+    def digest():
+        return building.assemble(source).metadata.chapter18.code_digest
+
+    before, changed = digest(), set()
+    for name, text in PACKAGE.items():
+        (package / name).write_text(f"{text}more = 1\n", encoding="utf-8")
+        changed |= {name} if digest() != before else set()
+        (package / name).write_text(text, encoding="utf-8")
+    assert changed == followed
+
+
+def test_nothing_of_the_machine_or_the_clock_is_kept(lab):
+    notebook = nbformat.read(lab / "notebooks/01_first.ipynb", as_version=4)
     assert set(notebook.metadata) == {"chapter18", "kernelspec", "language_info"}
     assert "version" not in notebook.metadata.language_info
     assert all(set(cell.metadata) <= {"tags"} for cell in notebook.cells)
@@ -112,47 +194,30 @@ def test_nothing_of_the_machine_or_the_clock_is_kept(root):
         ),
     ],
 )
-def test_check_names_what_differs(root, old, new, fault):
-    list(building.build(root, ["1"]))
-    assert building.check(root, ["1"]) == []
-    edit(root / "notebooks/source/01_first.md", old, new)
-    (line,) = building.check(root, ["1"])
+def test_check_names_what_differs(lab, old, new, fault):
+    assert building.check(lab, ["1"]) == []
+    edit(lab / "notebooks/source/01_first.md", old, new)
+    (line,) = building.check(lab, ["1"])
     assert line.startswith("01_first: ")
     assert fault in line
 
 
-def test_check_names_a_notebook_that_was_never_built(root):
-    (line,) = building.check(root, ["2"])
+def test_check_names_a_notebook_that_was_never_built(lab):
+    (line,) = building.check(lab, ["2"])
     assert "02_second: its notebook is not built" in line
 
 
-def test_a_failing_cell_leaves_the_old_notebook_alone(root):
-    list(building.build(root, ["1"]))
-    notebook = root / "notebooks/01_first.ipynb"
+def test_a_failing_cell_leaves_the_old_notebook_alone(lab):
+    notebook = lab / "notebooks/01_first.ipynb"
     before = notebook.read_bytes()
-    edit(root / "notebooks/source/01_first.md", "rows = 3", "rows = undefined_name")
+    edit(lab / "notebooks/source/01_first.md", "rows = 3", "rows = undefined_name")
     with pytest.raises(
         CourseError,
         match=r"(?s)Every cell.*01_first.*undefined_name.*Mend the cell in .*01_first\.md",
     ):
-        list(building.build(root, ["1"]))
+        list(building.build(lab, ["1"]))
     assert notebook.read_bytes() == before
     assert sorted(path.name for path in notebook.parent.iterdir()) == ["01_first.ipynb", "source"]
-
-
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory):
-    """A course whose first section, without a figure, is built."""
-    body = tiny_course.SETUP + tiny_course.PARAMETERS + tiny_course.PRINT
-    root = tiny_course.write(tmp_path_factory.mktemp("executed"), first=body)
-    list(building.build(root, ["1"]))
-    return root
-
-
-@pytest.fixture
-def lab(executed, tmp_path):
-    """A copy of that course to edit as a reader does in JupyterLab."""
-    return shutil.copytree(executed, tmp_path / "lab")
 
 
 def change(path, function):

@@ -13,7 +13,7 @@ from course.prose import cells, persian, twins
 
 pytestmark = pytest.mark.once
 
-GUIDES = ("TEACHING.md", "TROUBLESHOOTING.md", "STACK.md")
+GUIDES = ("TEACHING.md", "TROUBLESHOOTING.md", "STACK.md", "INTERFACE.md")
 # How a module finds out which branch of a library it meets.
 VERSION_ASKED = re.compile(
     r"(keras|keras_tuner|jax)\.(__version__\.|__version__ [<>=]|__version_info__)"
@@ -27,8 +27,12 @@ def read(name):
 
 
 def pairs(text):
-    """(English, Persian) of each part of a page whose Persian divs follow the English."""
+    """(English, Persian) of each part of a page whose Persian divs follow the English.
+
+    Of the page of the public interface, whose code is in one language, that is the start.
+    """
     persian_parts = cells.persian_parts(text)
+    text = text.partition("\n- [`chapter18.")[0]
     for part in persian_parts:
         text = text.replace(part, "\f")
     *english, rest = text.split("\f")
@@ -37,8 +41,11 @@ def pairs(text):
 
 
 def said_by_the_course():
-    """Every text of the package and of the first cell, its pieces joined, and what cells print."""
-    sources = [path.read_text("utf-8") for path in cells.ROOT.glob("chapter18/*.py")]
+    """Every text of the code and of the first cell, its pieces joined, and what cells print."""
+    paths = [
+        path for code in ("chapter18", "course") for path in cells.ROOT.glob(f"{code}/**/*.py")
+    ]
+    sources = [path.read_text("utf-8") for path in paths]
     notebook = nbformat.read(min(cells.ROOT.glob("notebooks/*.ipynb")), as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     texts = [output.text for cell in code for output in cell.outputs if "text" in output]
@@ -105,11 +112,11 @@ def test_every_guard_of_a_version_in_the_package_has_a_row():
     """A guard names its row, as `jax_faults` does or in a comment: `# STACK.md: name`."""
     named = {row[0].strip("`") for row in rows_of_known_faults()}
     known = {fault.name for fault in (_jax_faults.DEADLOCK, *_jax_faults.FLAGGED)}
-    for path in sorted(cells.ROOT.glob("chapter18/*.py")):
+    for path in sorted(cells.ROOT.glob("chapter18/**/*.py")):
         text = path.read_text("utf-8")
         known |= set(re.findall(r"# STACK\.md: ([a-z0-9-]+)", text))
         asked = [line for line in text.splitlines() if VERSION_ASKED.search(line)]
-        excused = path.stem in {"jax_faults", "devices"} or "# STACK.md: " in text
+        excused = path.parent.name == "devices" or "# STACK.md: " in text
         assert not asked or excused, f"{path.name} asks for a version: {asked}"
     assert sorted(known - named) == []
 

@@ -67,6 +67,10 @@ def test_valid_and_small_enough(section):
 def test_parameters_are_literals_and_quick_ones_exist(section):
     notebook = nbformat.read(section.notebook, as_version=4)
     values = sections.parameters(notebook, section.name)
+    (cell,) = (c for c in notebook.cells if "parameters" in c.metadata.get("tags", []))
+    assert [line.split(" = ")[0] for line in cell.source.splitlines() if line[:1] not in "# "] == [
+        *values
+    ], "lines other than `name = literal`"
     quick = notebook.metadata.chapter18.quick
     assert quick
     assert set(quick) <= set(values)

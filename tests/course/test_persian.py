@@ -2,7 +2,7 @@
 
 import pytest
 
-from course.prose import cells, persian, terms, twins
+from course.prose import cells, persian, persian_terms, twins
 
 pytestmark = pytest.mark.once
 
@@ -261,7 +261,7 @@ def test_a_bad_sample_is_told(text, fault):
 
 
 def test_the_glossary_keeps_its_own_rules():
-    names = [term.persian for term in terms.GLOSSARY if not term.persian.isascii()]
+    names = [term.persian for term in persian_terms.GLOSSARY if not term.persian.isascii()]
     assert len(names) > 100
     listed = "\n".join(f"- واژهٔ «{name}» است." for name in names)
     assert list(persian.faults(cell_of(listed))) == []
@@ -286,13 +286,13 @@ ENGLISH = "An epoch is one pass; a trial has many epochs."
 )
 def test_the_first_use_of_a_term_carries_the_english(persian_text, missing):
     later = ("Each epoch counts.", cell_of("هر دوره مهم است."))
-    found = terms.first_uses([(ENGLISH, cell_of(persian_text)), later])
+    found = persian_terms.first_uses([(ENGLISH, cell_of(persian_text)), later])
     assert [line.split()[3] for line in found] == missing
 
 
 def test_code_and_headings_are_no_first_use():
     pairs = [("# Epochs\n\nSet `epochs` first.", cell_of("# دوره‌ها\n\nنخست عدد را بگذارید."))]
-    assert list(terms.first_uses(pairs)) == []
+    assert list(persian_terms.first_uses(pairs)) == []
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_code_and_headings_are_no_first_use():
     ],
 )
 def test_accuracy_is_not_precision(english, persian_text, count):
-    assert len(list(terms.wrong_accuracy(english, cell_of(persian_text)))) == count
+    assert len(list(persian_terms.wrong_accuracy(english, cell_of(persian_text)))) == count
 
 
 def test_there_are_sources():
@@ -327,8 +327,8 @@ def test_every_persian_cell_keeps_the_rules(source):
 
 def test_every_source_uses_the_glossary(source):
     pairs = twins.pairs(source)
-    found = list(terms.first_uses(pairs))
-    found += [fault for pair in pairs for fault in terms.wrong_accuracy(*pair)]
+    found = list(persian_terms.first_uses(pairs))
+    found += [fault for pair in pairs for fault in persian_terms.wrong_accuracy(*pair)]
     assert not found, "\n".join(found)
 
 

@@ -1,12 +1,14 @@
 """The site without a browser: every link leads somewhere, nothing is fetched, nothing is lost."""
 
+import html
+import re
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
 import pytest
 from bilingual_course import FIRST, write_course
 
-from course import sections, website
+from course import interface, sections, website
 from course.__main__ import main
 from course.prose import cells
 from course.sections import CourseError
@@ -47,11 +49,12 @@ def pages(site):
     return {path: Parsed(path) for path in site.rglob("*.html")}
 
 
-def test_there_is_an_index_and_a_page_for_each_section_and_language(pages):
-    found = {f"{path.parent.name}/{path.stem}" for path in pages if path.stem != "index"}
-    assert found == {f"{language}/{name}" for language in ("fa", "en") for name in NAMES}
-    (index,) = (page for path, page in pages.items() if path.stem == "index")
-    assert set(index.attributes("a", "href")) == {f"{page}.html" for page in found}
+def test_there_is_an_index_and_a_page_for_each_section_and_language(site, pages):
+    found = {path.relative_to(site).as_posix() for path in pages}
+    sections = {f"{language}/{name}.html" for language in ("fa", "en") for name in NAMES}
+    assert found == {"index.html", "interface.html", *sections}
+    index = pages[site / "index.html"]
+    assert set(index.attributes("a", "href")) == found - {"index.html"}
 
 
 def test_every_link_leads_to_a_page_and_a_place_that_exist(pages):
@@ -80,8 +83,23 @@ def test_pages_say_their_language_and_direction(pages):
     for path, page in pages.items():
         if path.stem != "index":
             (attrs,) = (attrs for tag, attrs in page.tags if tag == "html")
-            language = path.parent.name
+            language = "en" if path.stem == "interface" else path.parent.name
             assert attrs == {"lang": language, "dir": {"fa": "rtl", "en": "ltr"}[language]}
+
+
+def test_the_public_interface_is_there_with_every_module_and_stub(site, pages):
+    page = site / "interface.html"
+    text = html.unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
+    modules = interface.modules(cells.ROOT)
+    assert len(modules) > 15
+    for module in modules:
+        assert module.name in pages[page].ids
+        assert module.summary.replace("`", "") in text
+        for part in module.parts:
+            assert part.path in text
+            assert part.code in text
+    assert interface.HEAD.splitlines()[0].strip("# ") in text
+    assert re.search("[آ-ی]{3}", text)
 
 
 @pytest.mark.parametrize("language", ["fa", "en"])

@@ -86,6 +86,7 @@ def write(root, **bodies):
         text = HEAD + FRONT.replace("{title}", name.title()).replace("{number}", str(number)) + body
         (source / f"{number:02}_{name}.md").write_text(text, encoding="utf-8")
     (root / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
-    readme = "# Tiny\n\n<!-- links:begin -->\nold\n<!-- links:end -->\n"
-    (root / "README.md").write_text(readme, encoding="utf-8")
+    for page in ("README.md", "colab_links.md"):
+        linked = "# Tiny\n\n<!-- links:begin -->\nold\n<!-- links:end -->\n"
+        (root / page).write_text(linked, encoding="utf-8")
     return root

@@ -70,7 +70,7 @@ class Host(NamedTuple):
 def clone(tmp_path_factory):
     """A git repository of the course as its owner would publish it, with its address stamped."""
     root = tmp_path_factory.mktemp("clone")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "colab_links.md", "LICENSE"):
         shutil.copy(ROOT / name, root)
     for name in ("chapter18", "notebooks/source"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from course.prose.cells import around, blocks, matches, show
-from course.prose.spelling import NO_LETTER_BEFORE
+from course.prose.persian_spelling import NO_LETTER_BEFORE
 
 
 class Term(NamedTuple):

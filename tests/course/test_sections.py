@@ -1,4 +1,4 @@
-"""What a section's front matter says, in each language."""
+"""What a section says of itself, in each language."""
 
 import re
 
@@ -6,9 +6,8 @@ import pytest
 from nbformat import NotebookNode
 
 from course import building, sections
-from course.about import About, about
 from course.prose import cells
-from course.sections import CourseError
+from course.sections import About, CourseError, about
 
 FRONT = {
     "title": "7 · First · نخست",

@@ -9,6 +9,7 @@ from child import run_child
 from chapter18.devices import _jax_faults
 
 TRAIN = """
+import os
 from chapter18 import devices
 devices.use(8)
 import keras, numpy as np

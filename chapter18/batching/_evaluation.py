@@ -82,7 +82,9 @@ class Validation(keras.callbacks.Callback):
         logs.update({f"val_{name}": value for name, value in values.items()})
 
 
-_test_steps, _predict_steps = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
+# The step of each model, beside the distribution and the metrics that it was made for.
+_test_steps: weakref.WeakKeyDictionary[keras.Model, Any] = weakref.WeakKeyDictionary()
+_predict_steps: weakref.WeakKeyDictionary[keras.Model, Any] = weakref.WeakKeyDictionary()
 
 
 def _compiled(steps, model, batch, make):

@@ -4,7 +4,7 @@ import importlib.util
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chapter18._shared import checks
 from chapter18.devices import _jax_faults
@@ -43,8 +43,9 @@ def use(n: int) -> "list[jax.Device]":
     _check_keras()
     import jax
 
+    config: Any = jax.config  # which declares none of its settings
     awake = is_awake()
-    real = _reachable(count_accelerators(), jax.config.jax_platforms) >= n
+    real = _reachable(count_accelerators(), config.jax_platforms) >= n
     if not real:
         _simulate(n, awake)
     devices = jax.devices()
@@ -78,12 +79,13 @@ def is_awake() -> bool:
     """
     import jax
 
-    count = jax.config.jax_num_cpu_devices
+    config: Any = jax.config
+    count = config.jax_num_cpu_devices
     try:
-        jax.config.update("jax_num_cpu_devices", count + 1)
+        config.update("jax_num_cpu_devices", count + 1)
     except RuntimeError:
         return True
-    jax.config.update("jax_num_cpu_devices", count)
+    config.update("jax_num_cpu_devices", count)
     return False
 
 

@@ -35,23 +35,24 @@ else:
 """
 
 
-def run_child(code_or_path, *args, devices=8, timeout=300, env=None):
+def run_child(code_or_path, *args, devices=8, timeout=300, env=None, python=sys.executable):
     """Run a scenario in a child process and return what it printed on stdout.
 
     `code_or_path` is Python source, or the path of a script (a name without a folder is looked up
     beside the tests that run); `args` become `sys.argv[1:]` as text. The child has `devices`
-    devices, awake before
-    the scenario starts; with `devices=0` it chooses for itself. Its warnings are errors, but for
-    those that pytest is told to ignore, and `env` adds environment variables to this process's.
+    devices, awake before the scenario starts; with `devices=0` it chooses for itself. Its warnings
+    are errors, but for those that pytest is told to ignore. `env` adds environment variables to
+    this process's; None takes one away. `python` may be that of another environment.
 
     Raises AssertionError, with the end of stderr, when the child exits with anything but 0, and
     when it needs more than `timeout` seconds: then it and its own children were killed.
     """
     given = [_target(code_or_path), devices, os.pathsep.join(_helpers()), *args]
+    environment = os.environ | {"KERAS_BACKEND": "jax", "MPLBACKEND": "agg"} | (env or {})
     with Child(
-        [sys.executable, "-c", _STARTER, *(str(argument) for argument in given)],
+        [python, "-c", _STARTER, *(str(argument) for argument in given)],
         cwd=ROOT,
-        env=os.environ | {"KERAS_BACKEND": "jax", "MPLBACKEND": "agg"} | (env or {}),
+        env={name: value for name, value in environment.items() if value is not None},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -17,9 +17,8 @@ from chapter18.devices import _jax_faults
 
 # What devices.use does where JAX computes wrongly on a CPU; most tests do without it.
 _JAX = tuple(int(part) for part in re.findall(r"\d+", version("jax")))
-for fault in _jax_faults.FLAGGED:
-    if fault.concerns(_JAX) and not fault.is_guarded():
-        fault.avoid()
+for fault in _jax_faults.unguarded(_JAX):
+    fault.avoid()
 
 
 @pytest.fixture(scope="session")

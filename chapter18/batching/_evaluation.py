@@ -6,17 +6,20 @@ Padding would not be: compiled metrics and the loss count the padding too.
 """
 
 import weakref
-from typing import NamedTuple
+from typing import Any
 
 import jax
 import keras
 import numpy as np
+from jaxtyping import Num
 
 from chapter18._shared import checks
 from chapter18.batching._plans import count_rows, plan_batches, replicas
 
 
-def evaluate(model: keras.Model, x, y=None, *, sample_weight=None, batch_size: int = 32) -> dict:
+def evaluate(
+    model: keras.Model, x: Any, y: Any = None, *, sample_weight: Any = None, batch_size: int = 32
+) -> dict[str, float | Num[np.ndarray, "..."]]:
     """Return `{name: value}` of the loss and metrics, as one device computes them with Keras.
 
     - `x`, `y`, `sample_weight`: arrays `(samples, …)` or nests of them, any number of rows.
@@ -41,7 +44,7 @@ def evaluate(model: keras.Model, x, y=None, *, sample_weight=None, batch_size: i
     return {name: _plain(value) for name, value in logs.items()}
 
 
-def predict(model: keras.Model, x, *, batch_size: int = 32):
+def predict(model: keras.Model, x: Any, *, batch_size: int = 32) -> Any:
     """Return predictions `(samples, …)` as NumPy, for any number of rows; a nest if the model does.
 
     Same arguments, same promises and refusals as `evaluate`; the model need not be compiled.
@@ -65,7 +68,7 @@ class Validation(keras.callbacks.Callback):
     for one: Keras calls them in the order of the list.
     """
 
-    def __init__(self, x, y=None, *, sample_weight=None, batch_size=32):
+    def __init__(self, x: Any, y: Any = None, *, sample_weight: Any = None, batch_size: int = 32):
         super().__init__()
         self._data, self._sample_weight, self._batch_size = (x, y), sample_weight, batch_size
 
@@ -74,33 +77,25 @@ class Validation(keras.callbacks.Callback):
         _batches((*self._data, self._sample_weight), self._batch_size)
 
     def on_epoch_end(self, _epoch, logs=None):
-        values = evaluate(
-            self.model,
-            *self._data,
-            sample_weight=self._sample_weight,
-            batch_size=self._batch_size,
-        )
+        options = {"sample_weight": self._sample_weight, "batch_size": self._batch_size}
+        values = evaluate(self.model, *self._data, **options)
         logs.update({f"val_{name}": value for name, value in values.items()})
 
 
-class _Remembered(NamedTuple):
-    metrics: list
-    distribution: object
-    step: object
-
-
-_test_steps, _predict_steps = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
+# The step of each model, beside the distribution and the metrics that it was made for.
+_test_steps: weakref.WeakKeyDictionary[keras.Model, Any] = weakref.WeakKeyDictionary()
+_predict_steps: weakref.WeakKeyDictionary[keras.Model, Any] = weakref.WeakKeyDictionary()
 
 
 def _compiled(steps, model, batch, make):
     """Return a model's jitted step, made once, and again after `compile` renewed the metrics."""
-    found, distribution = steps.get(model), keras.distribution.distribution()
-    if found is None or found.distribution is not distribution or found.metrics != model.metrics:
+    made_for, step = steps.get(model, (None, None))
+    if made_for != (wanted := (keras.distribution.distribution(), model.metrics)):
         _build(model, batch)
         # The step must not keep alive the model that it is remembered for.
         step = make(weakref.proxy(model))
-        found = steps[model] = _Remembered(model.metrics, distribution, step)
-    return found.step
+        steps[model] = wanted, step
+    return step
 
 
 def _test_step(model):
@@ -144,17 +139,15 @@ def _placed(batch):
     distribution = keras.distribution.distribution()
     if distribution is None:
         return batch
-    if count_rows(batch) % replicas() == 0:
-        return jax.tree.map(
-            lambda array: jax.device_put(
-                array, distribution.get_data_layout(array.shape).backend_layout
-            ),
-            batch,
-        )
+    splits = count_rows(batch) % replicas() == 0
     whole = jax.sharding.NamedSharding(
         distribution.device_mesh.backend_mesh, jax.sharding.PartitionSpec()
     )
-    return jax.device_put(batch, whole)
+
+    def layout(array):
+        return distribution.get_data_layout(array.shape).backend_layout if splits else whole
+
+    return jax.tree.map(lambda array: jax.device_put(array, layout(array)), batch)
 
 
 def _weight_each_output(y, sample_weight):

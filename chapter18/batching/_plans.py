@@ -1,6 +1,6 @@
 """How rows fall into batches over several devices, and which rows `fit` has to leave out."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import keras
@@ -62,7 +62,7 @@ def _outcome(remainder, devices):
     )
 
 
-def trim(*arrays, batch_size: int, devices: int | None = None):
+def trim(*arrays: Any, batch_size: int, devices: int | None = None) -> Any:
     """Return `arrays` without the last rows that would not split over the devices in `fit`.
 
     - `arrays`: NumPy or JAX arrays, or nests of them, `(samples, …)`, with equally many rows.
@@ -102,7 +102,7 @@ def replicas() -> int:
     return 1 if distribution is None else distribution.num_model_replicas
 
 
-def count_rows(arrays) -> int:
+def count_rows(arrays: Any) -> int:
     """Return the common number of rows of a nest of arrays `(samples, …)`.
 
     Raises ValueError when they differ, or when a leaf is no array.

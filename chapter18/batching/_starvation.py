@@ -3,7 +3,8 @@
 import contextlib
 import time
 import warnings
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ class Starvation(NamedTuple):
     repeated_seconds: float
     share: float
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (
             f"{self.steps} steps: {self.pipeline_seconds:.2f} s from the pipeline, "
             f"{self.repeated_seconds:.2f} s from one repeated batch; "
@@ -33,7 +34,12 @@ class Starvation(NamedTuple):
 
 
 def measure_starvation(
-    model: keras.Model, pipeline, *, steps: int, rounds: int = 2, clock=time.perf_counter
+    model: keras.Model,
+    pipeline: Any,
+    *,
+    steps: int,
+    rounds: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Starvation:
     """Return the `Starvation` of training `model` from `pipeline`.
 
@@ -101,14 +107,14 @@ def _seconds(model, data, steps, clock):
     return watch.seconds
 
 
+def _repeat(batch, steps):
+    return (batch for _ in range(steps))  # of iterators, `fit` takes only generators
+
+
 def _first_batch(pipeline):
     is_py_dataset = isinstance(pipeline, keras.utils.PyDataset)
     batch = pipeline[0] if is_py_dataset else next(iter(pipeline))
     return jax.tree.map(np.asarray, tuple(batch) if isinstance(batch, list | tuple) else (batch,))
-
-
-def _repeat(batch, steps):
-    return (batch for _ in range(steps))
 
 
 @contextlib.contextmanager

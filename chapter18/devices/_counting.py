@@ -5,16 +5,16 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 _NVIDIA, _GOOGLE = "0x10de", "0x1ae0"
 _TWO_CORE_TPUS = {"0x0027", "0x0076"}  # PCI ids of TPU v2 and v3, and of TPU7x
 
 
 class Accelerators(NamedTuple):
-    """What this machine has: `kind` is "gpu", "tpu" or "none"; `number` counts JAX devices."""
+    """What this machine has: `number` counts JAX devices, `name` is the first one's."""
 
-    kind: str
+    kind: Literal["gpu", "tpu", "none"]
     number: int
     name: str = ""
 
@@ -38,7 +38,8 @@ def find_accelerators(root: str | Path = "/", env: Mapping[str, str] | None = No
     tpus = _count_tpus(root, env)
     if tpus:
         return Accelerators("tpu", tpus, env.get("TPU_ACCELERATOR_TYPE", "TPU"))
-    names = _visible(_gpus(root), env.get("CUDA_VISIBLE_DEVICES"))
+    gpus = _gpus_by_nvml() or _gpus_by_driver(root) or _gpus_by_pci(root)
+    names = _visible(gpus, env.get("CUDA_VISIBLE_DEVICES"))
     return Accelerators("gpu", len(names), names[0]) if names else Accelerators("none", 0)
 
 
@@ -57,12 +58,8 @@ def _count_tpus(root, env):
     return chips * (2 if two_cores else 1)
 
 
-def _gpus(root):
-    """(UUID, name) of each NVIDIA GPU, in the driver's order."""
-    return _gpus_by_nvml() or _gpus_by_driver(root) or _gpus_by_pci(root)
-
-
 def _gpus_by_nvml():
+    """(UUID, name) of each NVIDIA GPU, in the driver's order."""
     try:
         import pynvml
     except ImportError:  # nvidia-ml-py is optional
@@ -99,16 +96,14 @@ def _pci_ids(root, vendor, klass=""):
     ids = []
     for card in sorted((root / "sys/bus/pci/devices").glob("*")):
         try:
-            made_by, kind, device = (_text(card / name) for name in ("vendor", "class", "device"))
+            made_by, kind, device = (
+                (card / name).read_text("ascii").strip() for name in ("vendor", "class", "device")
+            )
         except OSError:  # a sandbox may hide a card's files, and cards can be pulled out
             continue
         if made_by == vendor and kind.startswith(klass):
             ids.append(device)
     return ids
-
-
-def _text(path):
-    return path.read_text("ascii").strip()
 
 
 def _visible(gpus, chosen):
@@ -118,12 +113,12 @@ def _visible(gpus, chosen):
     names = []
     for entry in filter(None, (part.strip() for part in chosen.split(","))):
         if entry.isdigit():
-            matches = [name for _, name in gpus[int(entry) : int(entry) + 1]]
+            matches = gpus[int(entry) : int(entry) + 1]
         elif entry.startswith("MIG-"):  # a slice of some GPU
-            matches = [name for _, name in gpus[:1]]
+            matches = gpus[:1]
         else:
-            matches = [name for uuid, name in gpus if uuid and uuid.startswith(entry)]
+            matches = [gpu for gpu in gpus if gpu[0].startswith(entry)]
         if not matches:
             break
-        names += matches
+        names += [name for _, name in matches]
     return names

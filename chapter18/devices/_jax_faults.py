@@ -3,6 +3,7 @@
 Each has a row of its own, under its name, in STACK.md. Nothing here wakes JAX but the canary.
 """
 
+import functools
 import os
 from typing import NamedTuple
 
@@ -25,10 +26,6 @@ class Fault(NamedTuple):
         """Whether the JAX of this version has the fault."""
         return self.since <= version < self.until
 
-    def is_guarded(self) -> bool:
-        """Whether XLA is told to avoid the fault; it reads its flags once, as JAX wakes."""
-        return self.flag in os.environ.get("XLA_FLAGS", "").split()
-
     def avoid(self) -> None:
         """Tell XLA, and all processes that this one starts; only before JAX wakes."""
         flags = os.environ.get("XLA_FLAGS", "")
@@ -37,12 +34,14 @@ class Fault(NamedTuple):
 
 # Each guard can go once neither the package nor a host that keeps its own JAX, like Colab and
 # Kaggle, brings a version of its range; so far Colab ships 0.7.2, and Python 3.11 ends at 0.10.2.
+# STACK.md: jax-deadlock
 DEADLOCK = Fault(
     "jax-deadlock",
     (0, 9),
     (0, 12),
     "can deadlock on simulated devices: guarded by more threads.",
 )
+# STACK.md: jax-stale-weights
 STALE_WEIGHTS = Fault(
     "jax-stale-weights",
     (0,),
@@ -50,6 +49,7 @@ STALE_WEIGHTS = Fault(
     "can train wrongly on a CPU: guarded, XNNPACK is off.",
     "--xla_cpu_use_xnnpack=false",
 )
+# STACK.md: jax-wrong-sums
 # Versions after 0.12.0.1 are unknown: XLA ends the process at a flag that it does not know, so
 # the canary looks after those.
 WRONG_SUMS = Fault(
@@ -62,6 +62,13 @@ WRONG_SUMS = Fault(
 FLAGGED = (STALE_WEIGHTS, WRONG_SUMS)
 
 
+def unguarded(version: tuple[int, ...]) -> list[Fault]:
+    """The faults of this version that XLA could avoid and, by its flags, is not told to."""
+    told = os.environ.get("XLA_FLAGS", "").split()
+    return [fault for fault in FLAGGED if fault.concerns(version) and fault.flag not in told]
+
+
+@functools.cache  # once a process; a failure is not remembered
 def check_arithmetic() -> None:
     """The canary: let JAX, on its first device, sum a small product, and compare it with NumPy's.
 

@@ -1,14 +1,17 @@
-"""Count accelerators without waking them; get N devices, real or simulated."""
+"""Get N devices, real or simulated, without the faults of a JAX on a CPU; say what there is."""
 
-import functools
 import importlib.util
 import os
 import re
 import sys
+from typing import TYPE_CHECKING, Any
 
 from chapter18._shared import checks
 from chapter18.devices import _jax_faults
 from chapter18.devices._counting import count_accelerators
+
+if TYPE_CHECKING:
+    import jax
 
 _KERAS_FLOOR = (3, 15)
 _PLUGINS = {"gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin"), "tpu": ("libtpu",)}
@@ -16,8 +19,8 @@ _PLUGINS = {"gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin"), "tpu": ("libtpu",
 _awake_with_guard = False
 
 
-def use(n: int) -> list:
-    """Give this process `n` devices and return them (a list of `jax.Device`).
+def use(n: int) -> "list[jax.Device]":
+    """Give this process `n` devices and return them.
 
     They are accelerators when there are enough of them, else `n` simulated CPU devices. JAX wakes
     here, so call this before anything that computes. Three faults of JAX on a CPU are guarded
@@ -40,14 +43,15 @@ def use(n: int) -> list:
     _check_keras()
     import jax
 
+    config: Any = jax.config  # which declares none of its settings
     awake = is_awake()
-    real = _reachable(count_accelerators(), jax.config.jax_platforms) >= n
+    real = _reachable(count_accelerators(), config.jax_platforms) >= n
     if not real:
         _simulate(n, awake)
     devices = jax.devices()
     _check_given(devices, n, real=real, awake=awake)
     if devices[0].platform == "cpu":
-        _check_arithmetic()
+        _jax_faults.check_arithmetic()
     return devices[:n]
 
 
@@ -75,12 +79,13 @@ def is_awake() -> bool:
     """
     import jax
 
-    count = jax.config.jax_num_cpu_devices
+    config: Any = jax.config
+    count = config.jax_num_cpu_devices
     try:
-        jax.config.update("jax_num_cpu_devices", count + 1)
+        config.update("jax_num_cpu_devices", count + 1)
     except RuntimeError:
         return True
-    jax.config.update("jax_num_cpu_devices", count)
+    config.update("jax_num_cpu_devices", count)
     return False
 
 
@@ -130,9 +135,7 @@ def _simulate(n, awake):
 
     version = jax.__version_info__
     deadlocks = n > 1 and _jax_faults.DEADLOCK.concerns(version)
-    unguarded = [
-        fault for fault in _jax_faults.FLAGGED if fault.concerns(version) and not fault.is_guarded()
-    ]
+    unguarded = _jax_faults.unguarded(version)
     if awake:
         if unguarded or (deadlocks and not _awake_with_guard):
             raise _too_late(f"JAX {jax.__version__} is awake without the guard it needs", n)
@@ -147,12 +150,6 @@ def _simulate(n, awake):
         _wake_with_guard(max(32, 4 * n))
         _awake_with_guard = True
         print(f"JAX {jax.__version__} {_jax_faults.DEADLOCK.notice}")
-
-
-@functools.cache
-def _check_arithmetic():
-    """The canary once a process; a failure is not remembered."""
-    _jax_faults.check_arithmetic()
 
 
 def _wake_with_guard(threads):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chapter18.batching._plans import plan_batches
+from chapter18.batching import plan_batches
 from chapter18.exercises._answers import Hint, checker, right, shown
 
 TEST_ROWS, TEST_BATCH, CANDIDATES = 10_000, 240, range(2, 17)

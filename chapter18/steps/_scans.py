@@ -13,11 +13,9 @@ import keras
 import numpy as np
 from keras.src.trainers.data_adapters import data_adapter_utils
 
-from chapter18.steps import _checks
-
 # From Keras 3.16 on, `fit` stacks the batches of a group itself; what does not stack comes in this.
 _Singles = getattr(data_adapter_utils, "PartialBatchList", None)
-KERAS_FUSES = _Singles is not None
+KERAS_FUSES: bool = _Singles is not None
 
 
 def make(model, k):
@@ -112,17 +110,29 @@ def _same_form(step):
     @functools.wraps(step)
     def train_step(state, batch):
         logs, new_state = step(state, batch)
-        _checks.check_unchanged(state, new_state)
+        _check_unchanged(state, new_state)
         # A user's own step may swap list for tuple.
         return logs, jax.tree.unflatten(jax.tree.structure(state), jax.tree.leaves(new_state))
 
     return train_step
 
 
+def _check_unchanged(state, new_state):
+    """Raise TypeError where a training step gives another shape or dtype back than it got."""
+    old, new = jax.tree.leaves(state), jax.tree.leaves(new_state)
+    for before, after in zip(old, new, strict=True):
+        if (before.shape, before.dtype) != (after.shape, after.dtype):
+            raise TypeError(
+                "A fused step gives back what it was given, in shape and dtype. "
+                f"Received: a train_step that turns {before.dtype}{before.shape} into "
+                f"{after.dtype}{after.shape}. Cast it back inside train_step."
+            )
+
+
 def _alike(batches):
     """Whether all batches have the same structure, shapes and dtypes, so that they stack."""
-    first = _form(batches[0])
-    return all(_form(batch) == first for batch in batches[1:])
+    forms = [_form(batch) for batch in batches]
+    return all(form == forms[0] for form in forms)
 
 
 def _form(batch):

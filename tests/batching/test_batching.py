@@ -37,7 +37,7 @@ def assert_same(first, second):
 
 def test_eight_devices_agree_with_one_and_failures_leave_the_weights_alone():
     out = run_child("batching_scenarios.py", timeout=600)
-    cases = [f"{d}_parallel {rows} close" for rows in (100, 3) for d in ("data", "model")]
+    cases = [f"{d}_parallel {rows} close" for d in ("data", "model") for rows in (100, 3)]
     assert out.split("\n")[:-1] == [*cases, "weights survive", "state carried"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.rows import Row
 from chapter18.datasets import load_mnist
-from chapter18.mixed_precision._loss_scaling import LossScaleWatch
+from chapter18.mixed_precision import LossScaleWatch
 from chapter18.precision import policy
 
 BATCH, ROUNDS = 128, 15

@@ -13,7 +13,7 @@ _CHILD = """
 import json, sys, time
 import keras
 from benchmarks import planning
-from benchmarks.memory import peak_bytes
+from chapter18.processes import peak_bytes
 from chapter18 import devices, mesh
 devices.use(8)
 grid = mesh.make_mesh(data=2, model=4)

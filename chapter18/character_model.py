@@ -4,24 +4,34 @@ Its attention blocks are a custom layer made of layers that Keras can quantize, 
 is the embedding table used backwards, by the one Keras layer that stays right when quantized.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import keras
 import numpy as np
+from jaxtyping import Int
 from keras import layers, ops
 from numpy.lib.stride_tricks import sliding_window_view
 
 _PACKAGE = "chapter18"
 
 
+class Alphabet(Protocol):
+    """What turns letters into codes and back, as the `Hafez` of `datasets.load_hafez()` does."""
+
+    def encode(self, text: str) -> Int[np.ndarray, " letters"]: ...
+    def decode(self, codes: Int[np.ndarray, " letters"]) -> str: ...
+
+
 class Windows(NamedTuple):
     """Pieces of a text: `x` and, one letter later, `y`; both int32 `(windows, length)`."""
 
-    x: np.ndarray
-    y: np.ndarray
+    x: Int[np.ndarray, "windows length"]
+    y: Int[np.ndarray, "windows length"]
 
 
-def windows(codes, length, *, stride=None):
+def windows(
+    codes: Int[np.ndarray, " letters"], length: int, *, stride: int | None = None
+) -> Windows:
     """Cut a text into `Windows` of `length` letters, the next one beginning `stride` letters on.
 
     `codes`: the text as integers `(letters,)`. Without a stride the windows do not overlap, so that
@@ -44,7 +54,9 @@ def windows(codes, length, *, stride=None):
     return Windows(cut[:, :-1], cut[:, 1:])
 
 
-def build(vocabulary_size, *, length=64, width=128, heads=4, blocks=2):
+def build(
+    vocabulary_size: int, *, length: int = 64, width: int = 128, heads: int = 4, blocks: int = 2
+) -> keras.Model:
     """Return the uncompiled model: letters `(batch, length)` to logits over the next letter.
 
     Logits are `(batch, length, vocabulary_size)`; those at a place depend on the letters up to it
@@ -66,7 +78,15 @@ def build(vocabulary_size, *, length=64, width=128, heads=4, blocks=2):
     return keras.Model(letters, table(x, reverse=True), name="character_model")
 
 
-def generate(model, hafez, start, letters, *, seed, temperature=0.8):
+def generate(
+    model: keras.Model,
+    hafez: Alphabet,
+    start: str,
+    letters: int,
+    *,
+    seed: int,
+    temperature: float = 0.8,
+) -> str:
     """Return `start` continued by as many `letters`, drawn one by one from the model's predictions.
 
     `model` maps letters `(batch, length)` to logits, as `build` makes it, quantized or not; `hafez`
@@ -105,10 +125,10 @@ def _draw(logits, chance):
 class Positions(layers.Layer):
     """Adds to each vector of `(batch, length, width)` a learned one that says where it stands."""
 
-    def build(self, shape):
+    def build(self, shape: tuple[int, ...]) -> None:
         self.table = self.add_weight(shape=shape[1:], initializer="uniform", name="table")
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         return x + ops.cast(self.table, x.dtype)
 
 
@@ -120,11 +140,11 @@ class Block(layers.Layer):
     the normalizations, which stay in floating point.
     """
 
-    def __init__(self, heads, **options):
+    def __init__(self, heads: int, **options: Any):
         super().__init__(**options)
         self.heads = heads
 
-    def build(self, shape):
+    def build(self, shape: tuple[int, ...]) -> None:
         width = shape[-1]
         options = {"dtype": self.dtype_policy}
         self.attention_norm = layers.LayerNormalization(name="attention_norm", **options)
@@ -139,10 +159,10 @@ class Block(layers.Layer):
         self.attention.build(shape, shape)
         self.narrow.build((*shape[:-1], 4 * width))
 
-    def call(self, x):
+    def call(self, x: Any) -> Any:
         seen = self.attention_norm(x)
         x = x + self.attention(seen, seen, use_causal_mask=True)
         return x + self.narrow(self.widen(self.dense_norm(x)))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"heads": self.heads}

@@ -4,6 +4,7 @@ from importlib import resources
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
 VALIDATION_ROWS = 10_000
 
@@ -11,15 +12,15 @@ VALIDATION_ROWS = 10_000
 class Mnist(NamedTuple):
     """MNIST in three splits. Images `(rows, 28, 28)` float32 in [0, 1]; labels `(rows,)` int32."""
 
-    x_train: np.ndarray
-    y_train: np.ndarray
-    x_val: np.ndarray
-    y_val: np.ndarray
-    x_test: np.ndarray
-    y_test: np.ndarray
+    x_train: Float[np.ndarray, "50000 28 28"]
+    y_train: Int[np.ndarray, " 50000"]
+    x_val: Float[np.ndarray, "10000 28 28"]
+    y_val: Int[np.ndarray, " 10000"]
+    x_test: Float[np.ndarray, "10000 28 28"]
+    y_test: Int[np.ndarray, " 10000"]
 
 
-def load_mnist():
+def load_mnist() -> Mnist:
     """Return MNIST as a `Mnist`: 50,000 training, 10,000 validation and 10,000 test images.
 
     Images are float32 `(rows, height 28, width 28)`, grey levels divided by 255; labels are int32
@@ -50,7 +51,7 @@ class Hafez(NamedTuple):
     text: str
     alphabet: str
 
-    def encode(self, text):
+    def encode(self, text: str) -> Int[np.ndarray, " characters"]:
         """Return the codes of the characters of `text`, int32 `(characters,)`.
 
         Raises ValueError for a character that is not in the alphabet.
@@ -65,7 +66,7 @@ class Hafez(NamedTuple):
             )
         return np.array([codes[letter] for letter in text], "int32")
 
-    def decode(self, codes):
+    def decode(self, codes: Int[np.ndarray, " characters"]) -> str:
         """Return the text that the whole numbers `codes` `(characters,)` stand for.
 
         Raises ValueError for a number that is no place in the alphabet.
@@ -80,7 +81,7 @@ class Hafez(NamedTuple):
         return "".join(self.alphabet[code] for code in codes)
 
 
-def load_hafez():
+def load_hafez() -> Hafez:
     """Return the ghazals of Hafez as a `Hafez`: 495 poems, a blank line between two of them.
 
     Poems: Shams al-Din Muhammad Hafez of Shiraz, 14th century, public domain; the source of this

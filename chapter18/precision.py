@@ -8,15 +8,21 @@ A finite number is sign × significand × 2 ** power (IEEE 754; float8 as in arX
 """
 
 import contextlib
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import ml_dtypes
 import numpy as np
 import pandas as pd
+from jaxtyping import Float, Int, Num, Shaped
+
+if TYPE_CHECKING:
+    import keras
 
 FORMATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 POLICIES = ("float32", "mixed_float16", "mixed_bfloat16", "float16", "bfloat16")
 _INFO = {name: ml_dtypes.finfo(name) for name in FORMATS}
+Numbers: TypeAlias = float | Num[np.ndarray, "..."]
 
 
 class Bits(NamedTuple):
@@ -26,14 +32,14 @@ class Bits(NamedTuple):
     normal number and below 1 for a subnormal one; infinity and nan have themselves as significand.
     """
 
-    sign: str
-    exponent: str
-    mantissa: str
-    kind: str
-    power: int
-    significand: float
+    sign: str | Shaped[np.ndarray, "..."]
+    exponent: str | Shaped[np.ndarray, "..."]
+    mantissa: str | Shaped[np.ndarray, "..."]
+    kind: str | Shaped[np.ndarray, "..."]
+    power: int | Int[np.ndarray, "..."]
+    significand: float | Float[np.ndarray, "..."]
 
-    def value(self):
+    def value(self) -> float | Float[np.ndarray, "..."]:
         """Return sign × significand × 2 ** power: a float, or a float64 array; always exact."""
         signs = np.where(np.asarray(self.sign) == "1", -1.0, 1.0)
         return _plain(np.copysign(np.ldexp(self.significand, self.power), signs))
@@ -42,7 +48,7 @@ class Bits(NamedTuple):
         return f"{self.sign} {self.exponent} {self.mantissa}"
 
 
-def formats():
+def formats() -> pd.DataFrame:
     """Return a DataFrame with the sizes and the limits of each format, as `ml_dtypes` gives them.
 
     Counts of bits are integers and limits floats, all exact. `eps` is the step from 1 to the next
@@ -60,7 +66,7 @@ def formats():
     return pd.DataFrame(columns, index=pd.Index(FORMATS, name="format"))
 
 
-def bits(value, dtype) -> Bits:
+def bits(value: Numbers, dtype: str) -> Bits:
     """Round `value`, a number or an array of any shape, to `dtype`; return its `Bits`.
 
     The rounding is that of `ml_dtypes` (to nearest, ties to even; from float64 to a format of 16
@@ -81,7 +87,7 @@ def bits(value, dtype) -> Bits:
     return Bits(*(_plain(field) for field in fields))
 
 
-def spacing(value, dtype):
+def spacing(value: Numbers, dtype: str) -> float | Float[np.ndarray, "..."]:
     """Return the distance from `value`, rounded to `dtype`, to the next number away from zero.
 
     A float, or a float64 array of the shape of `value`. At the format's largest number it is the
@@ -93,7 +99,7 @@ def spacing(value, dtype):
     return _plain(np.where(np.isfinite(parts.numbers), steps, np.nan))
 
 
-def every_number(dtype):
+def every_number(dtype: str) -> Float[np.ndarray, " numbers"]:
     """Return all finite numbers of a format of at most 16 bits, as sorted float64, `(numbers,)`.
 
     The two zeros count once. Raises ValueError for a larger format and for one not in `FORMATS`.
@@ -110,7 +116,7 @@ def every_number(dtype):
 
 
 @contextlib.contextmanager
-def policy(name):
+def policy(name: "str | keras.DTypePolicy") -> Iterator["keras.DTypePolicy"]:
     """Set Keras' global dtype policy within a `with` block, and put back the old one in any case.
 
     `name` is that of a floating-point policy of Keras, such as those in `POLICIES`, or a

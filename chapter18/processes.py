@@ -7,12 +7,12 @@ import jax
 import keras
 import numpy as np
 
-from chapter18._shared.children import Child, free_port, run
+from chapter18._shared.children import Child, free_port, peak_bytes, run
 from chapter18._shared.gathering import to_host, whole
 
-__all__ = ["Child", "free_port", "predict", "run", "to_host"]
+__all__ = ["Child", "free_port", "peak_bytes", "predict", "run", "to_host"]
 
-_predict_steps = weakref.WeakKeyDictionary()
+_predict_steps: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def predict(model: keras.Model, x: Any) -> Any:

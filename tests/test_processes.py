@@ -4,19 +4,12 @@ import jax
 import keras
 import numpy as np
 import pytest
+from noisy import Noisy
 
 from chapter18 import mesh, processes
+from chapter18._shared import gathering
 
 X = np.random.default_rng(0).normal(size=(8, 3, 4)).astype("float32")
-
-
-class Noisy(keras.layers.Layer):
-    def __init__(self):
-        super().__init__()
-        self.seed = keras.random.SeedGenerator(3)
-
-    def call(self, x):
-        return keras.random.dropout(x, 0.5, seed=self.seed)
 
 
 def sampling():
@@ -55,4 +48,4 @@ def test_the_state_goes_on_from_batch_to_batch_as_in_keras(build):
 
 
 def test_a_whole_variable_is_kept_by_the_cpu():
-    assert processes._host_device().platform == "cpu"
+    assert gathering._host_device().platform == "cpu"

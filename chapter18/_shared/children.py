@@ -12,11 +12,15 @@ import socket
 import subprocess
 import time
 import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import psutil
 
 _MARKS = "CHAPTER18_FAMILIES"
 _LIMIT_SECONDS = 30
+_STATUS = Path("/proc/self/status")
 # Below what a kernel hands out to those who ask for any port: 32768 on Linux, more elsewhere.
 _PORTS = range(20_000, 32_000)
 
@@ -28,7 +32,13 @@ class Child(subprocess.Popen):
     and a child in Python reads and prints UTF-8, also where that is not the system's encoding.
     """
 
-    def __init__(self, command, *, env=None, **options):
+    def __init__(
+        self,
+        command: Sequence[str | os.PathLike[str]],
+        *,
+        env: Mapping[str, str] | None = None,
+        **options: Any,
+    ):
         self._mark = uuid.uuid4().hex
         env = {"PYTHONUTF8": "1"} | dict(os.environ if env is None else env)
         env[_MARKS] = f"{env.get(_MARKS, '')} {self._mark}".strip()
@@ -41,7 +51,7 @@ class Child(subprocess.Popen):
         self.end()
         super().__exit__(*error)
 
-    def end(self):
+    def end(self) -> None:
         """Kill the process and all that it started, and return when none of them runs.
 
         It cannot be refused: JAX, for one, catches gentler signals. What has ended already keeps
@@ -76,7 +86,9 @@ class Child(subprocess.Popen):
         return marked
 
 
-def run(command, *, timeout, **options) -> subprocess.CompletedProcess:
+def run(
+    command: Sequence[str | os.PathLike[str]], *, timeout: float, **options: Any
+) -> subprocess.CompletedProcess:
     """Run the command to its end and return its exit code and what it printed, as UTF-8 text.
 
     The options are those of `subprocess.Popen`. Nothing that it started outlives the call. Raises
@@ -89,7 +101,7 @@ def run(command, *, timeout, **options) -> subprocess.CompletedProcess:
     return subprocess.CompletedProcess(command, child.returncode, out, err)
 
 
-def is_running(pid) -> bool:
+def is_running(pid: int) -> bool:
     """Whether a process has this number and is no zombie, which a killed orphan may stay."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
@@ -101,6 +113,7 @@ def free_port() -> int:
     """Return a TCP port of this machine that nobody uses, for a process that will bind it later.
 
     It is none of those that the kernel hands out, so that no other connection takes it meanwhile.
+    Raises OSError when a hundred tries find none.
     """
     for port in random.SystemRandom().sample(_PORTS, 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -110,3 +123,26 @@ def free_port() -> int:
         "A port of this machine must be free. "
         f"Received: none among 100 of {_PORTS}. End what listens on them."
     )
+
+
+def peak_bytes() -> int:
+    """Return the peak resident size of this process, in bytes (Linux and Windows).
+
+    Not `resource.getrusage`: its `ru_maxrss` passes through `exec`, so a child of a large process
+    starts with the peak of its parent. Raises OSError on other systems.
+    """
+    if not _STATUS.exists():
+        return _peak_on_windows()
+    lines = _STATUS.read_text("ascii", "replace").splitlines()
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(kilobytes) * 1024
+
+
+def _peak_on_windows():
+    memory = psutil.Process().memory_info()
+    if not hasattr(memory, "peak_wset"):
+        raise OSError(
+            "The peak of a process is read on Linux and Windows. Received: neither of them. "
+            "Measure it there."
+        )
+    return memory.peak_wset

@@ -6,9 +6,10 @@ import jax
 import keras
 import numpy as np
 from jax.experimental import multihost_utils
+from jaxtyping import Shaped
 
 
-def put(variable: keras.Variable, value) -> None:
+def put(variable, value):
     """Make `value` what `variable` holds, as it is: `assign` would split it over the devices.
 
     A private name of Keras, as seen in 3.15.1 and 3.16.0.dev2026102704; no public one does this.
@@ -16,12 +17,12 @@ def put(variable: keras.Variable, value) -> None:
     variable._value = value
 
 
-def to_host(variable):
+def to_host(variable: keras.Variable) -> Shaped[np.ndarray, "..."]:
     """Return a variable's whole value as a NumPy array; every process must call this."""
     return whole(variable.value)
 
 
-def whole(value: jax.Array) -> np.ndarray:
+def whole(value: jax.Array) -> Shaped[np.ndarray, "..."]:
     """Return all of an array that may be spread over processes; each of them must call this."""
     if value.is_fully_addressable:
         return np.asarray(value)

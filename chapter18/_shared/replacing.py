@@ -5,6 +5,7 @@ import hashlib
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 # The bytes that file systems of Linux, macOS and Windows allow a name.
@@ -24,7 +25,7 @@ UNREADABLE = (
 
 
 @contextlib.contextmanager
-def replacing(path: Path, suffix: str = ".tmp"):
+def replacing(path: str | os.PathLike[str], suffix: str = ".tmp") -> Iterator[Path]:
     """Yield a path beside `path` to write to, which takes its place if the block ends well.
 
     What was written reaches the disk before, so that a reader, or a run after a crash, meets the
@@ -32,13 +33,13 @@ def replacing(path: Path, suffix: str = ".tmp"):
     was written is removed. The path to write to ends in `suffix`. A symbolic link stays one: the
     file that it names is replaced.
     """
-    path = Path(os.path.realpath(path))
-    partial = path.with_name(_beside(path.name, f".{os.getpid()}{suffix}"))
+    target = Path(os.path.realpath(path))
+    partial = target.with_name(_beside(target.name, f".{os.getpid()}{suffix}"))
     try:
         yield partial
         with open(partial, "rb+") as file:
             os.fsync(file.fileno())
-        os.replace(partial, path)
+        os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
 

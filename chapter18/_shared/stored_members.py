@@ -13,7 +13,7 @@ _HEADER, _LENGTHS = 30, 26
 
 
 @contextlib.contextmanager
-def opened(path: Path, name: str):
+def opened(path, name):
     """Yield the member `name` of the zip archive at `path` as a seekable file to read.
 
     A member that is compressed is unpacked to a file beside the archive meanwhile.

@@ -72,14 +72,17 @@ class Validation(keras.callbacks.Callback):
         super().__init__()
         self._data, self._sample_weight, self._batch_size = (x, y), sample_weight, batch_size
 
-    def on_train_begin(self, *_):
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        del logs
         # Here, not at the end of a long first epoch, a wrong batch size is found.
         _batches((*self._data, self._sample_weight), self._batch_size)
 
-    def on_epoch_end(self, _epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        del epoch
         options = {"sample_weight": self._sample_weight, "batch_size": self._batch_size}
         values = evaluate(self.model, *self._data, **options)
-        logs.update({f"val_{name}": value for name, value in values.items()})
+        if logs is not None:
+            logs.update({f"val_{name}": value for name, value in values.items()})
 
 
 # The step of each model, beside the distribution and the metrics that it was made for.

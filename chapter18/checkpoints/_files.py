@@ -1,38 +1,42 @@
 """The file of a checkpoint: Keras' own format, with two records of what it must give back."""
 
 import contextlib
+import io
 import json
 import os
 import shutil
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
 
 from chapter18._shared import manifests
 from chapter18._shared.replacing import UNREADABLE
-from chapter18.checkpoints import _arrays
 from chapter18.checkpoints._predictions import Predictions
 
 _PROOF = "chapter18.npz"
+_STRUCTURE = "names"
 
 
 class Proof(NamedTuple):
     """What the variables do not tell: predictions, and the arrays that layers derived from data."""
 
     predictions: Predictions
-    derived: dict
+    derived: dict[str, Any]
 
 
 class Checkpoint(NamedTuple):
     """What a file holds beside the values of its variables; `proof` is None in older files."""
 
-    config: dict
+    config: dict[str, Any]
     manifest: manifests.Manifest
     proof: Proof | None
 
 
-def add_records(file: Path, manifest: manifests.Manifest, proof: Proof) -> None:
+def add_records(file, manifest, proof):
     """Add the records to a `.keras` file that Keras has just written.
 
     Raises ValueError when the file has assets, such as a vocabulary: restoring leaves them out.
@@ -48,10 +52,10 @@ def add_records(file: Path, manifest: manifests.Manifest, proof: Proof) -> None:
         archive.writestr(manifests.NAME, manifest.to_json())
         content = {"predictions": tuple(proof.predictions), "derived": proof.derived}
         # Compressed, because the end of a NumPy archive would pass for that of a torn checkpoint.
-        archive.writestr(_PROOF, _arrays.pack(content), zipfile.ZIP_DEFLATED)
+        archive.writestr(_PROOF, pack(content), zipfile.ZIP_DEFLATED)
 
 
-def read(file: Path, path) -> Checkpoint:
+def read(file, path):
     """Return what `file` holds; `path` is its name in errors.
 
     Raises ValueError when it is torn, a directory, or no file of `checkpoints.save`.
@@ -86,14 +90,14 @@ def _read(archive):
     manifest = manifests.Manifest.from_json(archive.read(manifests.NAME))
     if _PROOF not in archive.namelist():
         return Checkpoint(config, manifest, None)
-    content = _arrays.unpack(archive.read(_PROOF))
+    content = unpack(archive.read(_PROOF))
     return Checkpoint(
         config, manifest, Proof(Predictions(*content["predictions"]), content["derived"])
     )
 
 
 @contextlib.contextmanager
-def pinned(path: Path):
+def pinned(path):
     """Yield a name for the file that `path` is now, whatever a `save` meanwhile puts in its place.
 
     A file that cannot have a second name is copied; what is no file keeps its name.
@@ -111,3 +115,52 @@ def pinned(path: Path):
             second = Path(stack.enter_context(tempfile.TemporaryDirectory()), "model.keras")
             shutil.copyfile(path, second)
         yield second
+
+
+def pack(nests):
+    """Return `nests`, dicts, lists and tuples of arrays, None and texts, as one NumPy archive."""
+    arrays = []
+    structure = _encoded(nests, arrays)
+    # NumPy files know no bfloat16 and no float8: bytes do, with the dtype's name beside.
+    dtypes = [str(array.dtype) for array in arrays]
+    shapes = [array.shape for array in arrays]
+    names = json.dumps({"structure": structure, "dtypes": dtypes, "shapes": shapes})
+    raw = {f"{i}": np.frombuffer(array.tobytes(), "uint8") for i, array in enumerate(arrays)}
+    file = io.BytesIO()
+    np.savez(file, **{_STRUCTURE: np.array(names)}, **raw)
+    return file.getvalue()
+
+
+def unpack(data):
+    """Return what `pack` was given; its arrays are NumPy's."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        names = json.loads(str(file[_STRUCTURE]))
+        arrays = [
+            np.frombuffer(file[f"{i}"].tobytes(), jax.numpy.dtype(dtype)).reshape(shape)
+            for i, (dtype, shape) in enumerate(zip(names["dtypes"], names["shapes"], strict=True))
+        ]
+    return _decoded(names["structure"], arrays)
+
+
+def _encoded(nest, arrays):
+    if nest is None or isinstance(nest, str):
+        return nest
+    if isinstance(nest, dict):
+        return {"dict": [[key, _encoded(each, arrays)] for key, each in nest.items()]}
+    if isinstance(nest, list | tuple):
+        kind = "list" if isinstance(nest, list) else "tuple"
+        return {kind: [_encoded(each, arrays) for each in nest]}
+    arrays.append(np.asarray(nest))
+    return len(arrays) - 1
+
+
+def _decoded(structure, arrays):
+    if structure is None or isinstance(structure, str):
+        return structure
+    if isinstance(structure, int):
+        return arrays[structure]
+    ((kind, content),) = structure.items()
+    if kind == "dict":
+        return {key: _decoded(each, arrays) for key, each in content}
+    decoded = [_decoded(each, arrays) for each in content]
+    return decoded if kind == "list" else tuple(decoded)

@@ -30,7 +30,7 @@ class Predictions(NamedTuple):
     reason: str = ""
 
 
-def record(model: keras.Model, sample=None) -> Predictions:
+def record(model, sample=None):
     """Return the `Predictions` of `model` for `sample`, or for a batch made up from its inputs.
 
     A made-up batch has the shapes and dtypes that the model declares (or was built with): floats

@@ -8,7 +8,7 @@ import keras
 from chapter18._shared import checks
 
 
-def check(model: keras.Model, path) -> None:
+def check(model, path):
     """Raise, before anything is written, unless `restore` can give back what is saved at `path`.
 
     Raises TypeError for what is no Keras model; ValueError for another suffix, a model without

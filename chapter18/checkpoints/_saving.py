@@ -2,8 +2,11 @@
 
 import contextlib
 import json
+import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -13,7 +16,7 @@ from chapter18._shared.replacing import replacing
 from chapter18.checkpoints import _files, _predictions, _savable
 
 
-def save(model: keras.Model, path, *, sample=None) -> None:
+def save(model: keras.Model, path: str | os.PathLike[str], *, sample: Any = None) -> None:
     """Save `model` to `path`, a `.keras` file that `restore` can prove; replace what is there.
 
     Any distribution will do; every process of a multi-process run calls this, and the first one
@@ -27,9 +30,10 @@ def save(model: keras.Model, path, *, sample=None) -> None:
     a batch is made up from the inputs that the model declares or was built with; where that
     cannot be done, a warning says that predictions are not proven.
 
-    Raises what `savable.check` raises, ValueError when the model fails for `sample` or keeps files
-    of its own, and RuntimeError when the written file lacks a variable's value; `path` is then
-    left as it was.
+    Raises ValueError when Keras' file could not give the model back (NaN, a loss that is a lambda,
+    weights frozen after the optimizer was built, and the like), when the model fails for `sample`
+    or keeps files of its own, and RuntimeError when the written file lacks a variable's value;
+    `path` is then left as it was.
     """
     path = Path(path)
     _savable.check(model, path)
@@ -44,7 +48,13 @@ def save(model: keras.Model, path, *, sample=None) -> None:
 
 
 def restore(
-    path, *, build=None, sample=None, layout=None, mesh=None, custom_objects=None
+    path: str | os.PathLike[str],
+    *,
+    build: Callable[[], keras.Model] | None = None,
+    sample: Any = None,
+    layout: str | meshes.Rules | None = None,
+    mesh: keras.distribution.DeviceMesh | None = None,
+    custom_objects: dict[str, Any] | None = None,
 ) -> keras.Model:
     """Return the model saved at `path`, equal to it and compiled as it was.
 
@@ -56,7 +66,7 @@ def restore(
 
     Weights, random seeds, optimizer class and slots, iteration and loss scale are compared with
     the record, to the bit, before this returns; then predictions for the batch in the file, to the
-    rounding of other devices (`predictions.difference`). A warning says so where the file has no
+    rounding of other devices. A warning says so where the file has no
     predictions. The saved dtype policy is set only meanwhile.
 
     Raises ValueError when `path` is not a whole file of `save` or when `layout` and `mesh` do not
@@ -76,23 +86,6 @@ def restore(
             manifests.check(model, manifest)
             _prove(model, proof)
     return model
-
-
-def orbax_checkpoint(directory, **options):
-    """Return `keras.callbacks.OrbaxCheckpoint(directory, **options)` where it can be trusted.
-
-    Raises RuntimeError on Keras 3.15, where what it saved comes back as random weights without an
-    error.
-    """
-    # STACK.md: keras-orbax
-    if keras.__version__.startswith("3.15."):
-        raise RuntimeError(
-            "OrbaxCheckpoint restores random weights, without an error, on Keras 3.15. "
-            f"Received: Keras {keras.__version__}. "
-            "Save with chapter18.checkpoints.save, for example once an epoch: "
-            "keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: save(model, path))."
-        )
-    return keras.callbacks.OrbaxCheckpoint(directory, **options)
 
 
 def _warn(what):

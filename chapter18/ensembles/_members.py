@@ -1,21 +1,29 @@
 """Ensemble members, checked before they are combined: a mixture hides every mistake made here."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from jaxtyping import Float, Int
 
 ROW_TOLERANCE = 5e-3  # how far from 1 a bfloat16 softmax, the coarsest one, may leave a row's sum
+
+Probabilities: TypeAlias = Float[np.ndarray, "samples classes"]
+Predictions: TypeAlias = Mapping[str, Probabilities] | Sequence[Probabilities]
+Labels: TypeAlias = Int[np.ndarray, " samples"] | Sequence[int]
+Weights: TypeAlias = Float[np.ndarray, " members"] | Sequence[float]
+# One class list a member, by name or in their order.
+Classes: TypeAlias = Mapping[str, Sequence[Any]] | Sequence[Sequence[Any]]
 
 
 class Members(NamedTuple):
     """Checked members: `names`, and `probabilities`, one `(samples, classes)` array for each."""
 
     names: tuple[str, ...]
-    probabilities: tuple[np.ndarray, ...]
+    probabilities: tuple[Probabilities, ...]
 
 
-def check_members(predictions, *, classes=None) -> Members:
+def check_members(predictions: Predictions, *, classes: Classes | None = None) -> Members:
     """Return `Members` that can be combined, or raise ValueError saying which one cannot and why.
 
     `predictions`: a mapping from name to class probabilities `(samples, classes)`, or a sequence
@@ -34,7 +42,7 @@ def check_members(predictions, *, classes=None) -> Members:
     return members
 
 
-def check_weights(weights, members: Members) -> np.ndarray:
+def check_weights(weights: Weights | None, members: Members) -> Float[np.ndarray, " members"]:
     """Return weights `(members,)` scaled to sum to 1, uniform when `weights` is None."""
     count = len(members.names)
     if weights is None:
@@ -54,7 +62,7 @@ def check_weights(weights, members: Members) -> np.ndarray:
     return weights / weights.sum()
 
 
-def check_labels(y, members: Members) -> np.ndarray:
+def check_labels(y: Labels, members: Members) -> Int[np.ndarray, " samples"]:
     """Return labels `(samples,)` as integers that index the members' columns."""
     rows, columns = members.probabilities[0].shape
     labels = np.asarray(y)

@@ -27,7 +27,7 @@ class SeenRows:
     def __eq__(self, other):
         return isinstance(other, SeenRows) and np.array_equal(self._hashes, other._hashes)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def shared(self, others):
         """Return how many rows the two have in common, each counted as often as both have it."""

@@ -19,6 +19,15 @@ import pandas as pd
 from chapter18._shared import checks
 
 
+class Look(NamedTuple):
+    """What one look saw; updates applied and steps skipped are those since the look before."""
+
+    step: int
+    scale: float
+    updates: int
+    skipped: int
+
+
 class LossScaleWatch(keras.callbacks.Callback):
     """Raises RuntimeError, and so ends `fit`, when training has gone wrong for good.
 
@@ -45,7 +54,7 @@ class LossScaleWatch(keras.callbacks.Callback):
     with.
     """
 
-    def __init__(self, *, floor=1.0, every=25):
+    def __init__(self, *, floor: float = 1.0, every: int = 25):
         super().__init__()
         self.floor = _floor(floor)
         self.every = checks.positive_integer(
@@ -54,10 +63,10 @@ class LossScaleWatch(keras.callbacks.Callback):
             rule="The number of steps between two looks must be a positive integer.",
             remedy="Pass for example 25.",
         )
-        self._looks = []
+        self._looks: list[Look] = []
 
     @property
-    def trace(self):
+    def trace(self) -> pd.DataFrame:
         """A DataFrame with a row for each look.
 
         Columns: `step` since the beginning of `fit`, loss `scale` (NaN without one), and, since the
@@ -66,7 +75,7 @@ class LossScaleWatch(keras.callbacks.Callback):
         """
         return pd.DataFrame(self._looks, columns=list(Look._fields))
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         """Take the first copy."""
         del logs
         checks.on_jax(rule="The watch reads the state of a training step on the JAX backend.")
@@ -84,19 +93,19 @@ class LossScaleWatch(keras.callbacks.Callback):
         self._taken = int(taken)
         self._looks = [Look(0, float(scale), 0, 0)]
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         """Count on from the epoch before."""
         del epoch, logs
         self._epoch_start = self._step
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         """Look, if it is time."""
         del logs
         self._step = self._epoch_start + batch + 1
         if self._step - self._looks[-1].step >= self.every:
             self._look()
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict | None = None) -> None:
         """Look at what the last steps did, and whether `fit` was too short to accumulate."""
         del logs
         if self._step > self._looks[-1].step:
@@ -170,15 +179,6 @@ class LossScaleWatch(keras.callbacks.Callback):
             "gradients that are inf, NaN or all zero, a learning rate near zero, updates too small "
             "for 16-bit weights, or more accumulation steps than steps."
         )
-
-
-class Look(NamedTuple):
-    """What one look saw; updates applied and steps skipped are those since the look before."""
-
-    step: int
-    scale: float
-    updates: int
-    skipped: int
 
 
 def _watched(model):

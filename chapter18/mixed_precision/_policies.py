@@ -1,6 +1,8 @@
 """In how many bits each layer of a model computes, and which gradients 16 bits lose."""
 
 import contextlib
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +38,14 @@ def policy_table(model: keras.Model) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(_row(model, None)))
 
 
-def gradient_underflow(model: keras.Model, x, y, scale, *, sample_weight=None) -> pd.DataFrame:
+def gradient_underflow(
+    model: keras.Model,
+    x: Any,
+    y: Any,
+    scale: float | Sequence[float],
+    *,
+    sample_weight: Any = None,
+) -> pd.DataFrame:
     """Return which gradient entries of one batch are zero when the loss is multiplied by `scale`.
 
     `x`, `y`, `sample_weight`: one batch as for `fit`, arrays or nests of arrays, such as dicts;

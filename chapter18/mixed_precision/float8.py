@@ -11,6 +11,8 @@ to e5m2, each divided by a scale of its own that comes from the largest values o
 
 import inspect
 import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import keras
 import ml_dtypes
@@ -22,7 +24,13 @@ from chapter18._shared import checks, layers
 _TENSORS = {"inputs": "float8_e4m3fn", "kernel": "float8_e4m3fn", "outputs_grad": "float8_e5m2"}
 
 
-def convert(model, optimizer=None, *, filters=None, **compile_options):
+def convert(
+    model: keras.Model,
+    optimizer: str | keras.optimizers.Optimizer | None = None,
+    *,
+    filters: str | Sequence[str] | Callable[[keras.layers.Layer], bool] | None = None,
+    **compile_options: Any,
+) -> pd.DataFrame:
     """Let the built `model` compute its dense products in float8, before training or amid it.
 
     Conversion adds variables, which a used optimizer would not know: pass `optimizer`, a new one
@@ -56,7 +64,7 @@ def convert(model, optimizer=None, *, filters=None, **compile_options):
     return pd.DataFrame([_row(layer) for layer in _leaves(model) if layer.count_params()])
 
 
-def scales_table(model):
+def scales_table(model: keras.Model) -> pd.DataFrame:
     """Return a DataFrame with what each float8 layer scales and remembers: three rows a layer.
 
     Columns: `layer`, `tensor`, `format`, `scale` (what the tensor is divided by before it is

@@ -54,11 +54,11 @@ def predict_step(
 
     Raises ValueError when the plan has no estimate of FLOPs and collectives.
     """
-    _check_compiled(plan)
+    estimate = _compiled(plan)
     device, link = hardware.device(device), hardware.link(link)
     return Step(
-        plan.estimate.flops / (efficiency * _peak(device, plan)),
-        sum(_seconds(link, c.hops, c.sent) for c in plan.estimate.collectives),
+        estimate.flops / (efficiency * _peak(device, plan)),
+        sum(_seconds(link, c.hops, c.sent) for c in estimate.collectives),
     )
 
 
@@ -139,13 +139,15 @@ def _assumptions(plan, device, link, efficiency):
     )
 
 
-def _check_compiled(plan):
+def _compiled(plan):
+    """The plan's estimate, with its FLOPs and collectives."""
     if plan.estimate is None or plan.estimate.flops is None or plan.estimate.collectives is None:
         why = "estimate=False" if plan.estimate is None else plan.estimate.refusal
         raise ValueError(
             "A prediction needs the FLOPs and collectives of a compiled step. "
             f"Received: a plan without them ({why}). Plan with estimate=True, on a mesh that fits."
         )
+    return plan.estimate
 
 
 def _peak(device, plan):

@@ -5,7 +5,9 @@ import json
 import os
 import platform
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import keras
@@ -16,7 +18,7 @@ from chapter18.quantization import _absmax, _archives, _copies, _modes
 from chapter18.quantization._following import following
 
 
-def export(model: keras.Model, path, *, probe) -> None:
+def export(model: keras.Model, path: str | os.PathLike[str], *, probe: Any) -> None:
     """Write the quantized `model` to `path`, one file without optimizer; replace what is there.
 
     Stored are the weights, which layer was quantized how, what layers derived from data, and the
@@ -47,7 +49,7 @@ def export(model: keras.Model, path, *, probe) -> None:
     _archives.write(path, contents, lambda file: manifests.check_file(file, manifest))
 
 
-def load(path, build) -> keras.Model:
+def load(path: str | os.PathLike[str], build: Callable[[], keras.Model]) -> keras.Model:
     """Return the model that `export` wrote to `path`, proven equal to it, for inference.
 
     `build()` makes the float model anew, as it was made before it was trained and quantized:

@@ -54,7 +54,7 @@ class Fused:
         def fit(*args, **kwargs):
             return self._fit(*args, **kwargs)
 
-        vars(fit)["fused"] = self
+        fit.fused = self  # type: ignore[attr-defined]
         self._own_function = self._run_group
         model.fit, model.train_function = fit, self._own_function
 

@@ -6,10 +6,11 @@ import zipfile
 import keras
 import numpy as np
 import pytest
+from noisy import Noisy
 
 from chapter18 import checkpoints
 from chapter18._shared import stored_members
-from chapter18.checkpoints import _arrays, _predictions
+from chapter18.checkpoints import _files, _predictions
 
 # Keras 3.15 gives NumPy 2 an `__array__` without `copy` whenever it saves a variable.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -100,17 +101,6 @@ def test_unknown_inputs_are_said_and_a_sample_proves(tmp_path):
     with pytest.raises(ValueError, match=r"can be called with\. Received: sample=\[\(8, 4\)\].*no"):
         checkpoints.save(model, path, sample=X)
     assert path.read_bytes() == before
-
-
-class Noisy(keras.layers.Layer):
-    """Monte Carlo dropout; Keras 3.15 refuses to trace one without a seed of its own."""
-
-    def __init__(self):
-        super().__init__()
-        self.seed = keras.random.SeedGenerator(3)
-
-    def call(self, x):
-        return keras.random.dropout(x, 0.5, seed=self.seed)
 
 
 def test_random_layers_are_proven_and_not_moved(tmp_path):
@@ -294,7 +284,7 @@ def test_a_checkpoint_through_a_link_and_under_a_long_name(tmp_path):
 def test_arrays_of_any_dtype_and_nest_travel_in_bytes():
     half = np.arange(3).astype(keras.ops.zeros(1, "bfloat16").dtype)
     given = {"a": [half, (np.float32(2.5), None)], "b": {"": np.zeros((0, 2), "int8")}, "c": "گل"}
-    again = _arrays.unpack(_arrays.pack(given))
+    again = _files.unpack(_files.pack(given))
     assert again["a"][0].dtype == half.dtype
     assert again["a"][0].tolist() == [0, 1, 2]
     assert isinstance(again["a"][1], tuple)

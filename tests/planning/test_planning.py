@@ -6,16 +6,13 @@ import threading
 
 import jax
 import numpy as np
-import pandas as pd
 import planned_models
 import pytest
 from child import all_end, run_child
 
 from chapter18 import planning
 from chapter18._shared import elsewhere
-from chapter18.planning import _hlo, _plan, _speedup, hardware
-from chapter18.planning._plan import Plan
-from chapter18.planning._step import PlannedArray
+from chapter18.planning import hardware
 
 GB = 10**9
 BOOK = 16_000 * 64_000 + 64_000 + 64_000 * 8_000 + 8_000
@@ -69,7 +66,7 @@ def test_the_estimate_counts_what_a_hand_counts(seen):
 
 BIG = """
 import planned_models
-from benchmarks.memory import peak_bytes
+from chapter18.processes import peak_bytes
 from chapter18 import mesh, planning
 plan = planning.plan(
     planned_models.book, mesh=mesh.make_mesh(data=2, model=4), layout="columns", batch_size=256
@@ -247,48 +244,6 @@ def test_a_tpu_is_compiled_for_without_one():
 # Verdicts, with plans made by hand.
 
 
-def made(exact=4 * GB, temporaries=GB, *, platform="gpu", **changes):
-    arrays = (
-        PlannedArray("parameters", True, "dense/kernel", (exact // 4,), "float32", (), exact),
-    )
-    estimate = planning.Estimate("a compiler", platform, temporaries, flops=1e12, collectives=())
-    plan = Plan(
-        {"data": 1}, "data", "replicated", "float32", "float32", 32, exact // 4, arrays, estimate
-    )
-    return plan._replace(**changes)
-
-
-A_GPU = hardware.Device("mine", "gpu", 16 * GB, 0.75, 100e12, 10e12, "a test")
-
-
-@pytest.mark.parametrize(
-    ("exact", "temporaries", "verdict"),
-    [(4, 1, "yes"), (17, 0, "no"), (10, 8, "no"), (11, 2, "too close to call")],
-)
-def test_a_fit_is_yes_no_or_too_close(exact, temporaries, verdict):
-    fit = made(exact * GB, temporaries * GB).fits(A_GPU)
-    assert fit.verdict == verdict
-    assert bool(fit) == (verdict == "yes")
-    assert verdict in repr(fit)
-
-
-def test_another_kinds_compiler_never_says_no_by_itself():
-    plan = made(10 * GB, 8 * GB, platform="cpu")
-    assert plan.fits(A_GPU).verdict == "too close to call"
-
-
-def test_without_an_estimate_only_no_is_certain():
-    assert made(estimate=None).fits(A_GPU).verdict == "too close to call"
-    assert made(17 * GB, estimate=None).fits(A_GPU).verdict == "no"
-
-
-def test_a_model_too_large_is_named_before_it_is_built():
-    with pytest.raises(MemoryError, match=r"must fit the memory of its device.*dense/kernel"):
-        made(17 * GB).require("T4")
-    plan = made()
-    assert plan.require("T4") is plan
-
-
 def test_the_smallest_mesh_that_fits():
     # 24 × 32 + 32 × 8 + 40 weights, float32, with two Adam slots: about 13 kB on one device.
     device = hardware.Device("tiny", "cpu", 12_000, 1.0, 1e12, 1e12, "a test")
@@ -334,214 +289,6 @@ def test_a_layout_that_no_mesh_can_have_is_refused():
 
 # Predictions, beside the formula.
 
-A_LINK = hardware.Link("wire", 1e9, 1e-3, "a test")
-
-
-def test_a_speed_up_is_the_formulas():
-    plan = made(exact=GB)
-    for n in (1, 2, 4, 8):
-        one = 1e12 / (0.4 * 10e12)
-        ring = 2 * (n - 1) * 1e-3 + 2 * (n - 1) / n * GB / 1e9
-        predicted = _speedup.predict_speedup(plan, n, A_GPU, A_LINK)
-        assert predicted.factor == pytest.approx(n * one / (one + ring), rel=0.05)
-        assert predicted.factor == float(f"{predicted.factor:.2g}")
-        assert "40% of 10 TFLOP/s" in repr(predicted)
-        assert "1000 µs a message" in repr(predicted)
-
-
-def test_a_perfect_link_gives_a_perfect_speed_up():
-    link = hardware.Link("perfect", 1e30, 0, "a test")
-    assert _speedup.predict_speedup(made(), 8, A_GPU, link).factor == 8
-
-
-def test_a_step_is_computing_and_sending():
-    messages = (
-        _hlo.Collective("all-reduce", 1000, 4, 2),
-        _hlo.Collective("all-gather", 1000, 4, 1),
-    )
-    plan = made(estimate=made().estimate._replace(collectives=messages))
-    step = _speedup.predict_step(plan, device=A_GPU, link=A_LINK, efficiency=0.5)
-    assert step.compute == pytest.approx(1e12 / 5e12)
-    assert step.communication == pytest.approx((2 * 6 + 3) * 1e-3 + (2 * 1500 + 750) / 1e9)
-    assert step.seconds == step.compute + step.communication
-
-
-def test_16_bit_plans_use_the_16_bit_peak():
-    step = _speedup.predict_step(made(compute_dtype="bfloat16"), device=A_GPU, link=A_LINK)
-    assert step.compute == pytest.approx(1e12 / (0.4 * 100e12))
-
-
-def test_plans_are_compared_in_a_table():
-    table = _speedup.compare({"a": made(), "b": made(17 * GB)}, device=A_GPU, link=A_LINK)
-    assert list(table.index) == ["a", "b"]
-    assert list(table["fits"]) == ["yes", "no"]
-    assert list(table["parameters (GB)"]) == [4, 17]
-
-
-@pytest.mark.parametrize("n", [0, -1, 2.0, True])
-def test_a_number_of_replicas_that_is_none_is_refused(n):
-    with pytest.raises(ValueError, match="positive number of replicas"):
-        _speedup.predict_speedup(made(), n, "T4", "PCIe 3")
-
-
-def test_a_speed_up_starts_from_one_replica():
-    with pytest.raises(ValueError, match="a plan of one replica"):
-        _speedup.predict_speedup(made(mesh={"data": 2}), 2, "T4", "PCIe 3")
-
-
-@pytest.mark.parametrize(
-    "estimate", [None, planning.Estimate("TPU", "tpu", 1, refusal="needs more")]
-)
-def test_a_prediction_needs_a_compiled_step(estimate):
-    with pytest.raises(ValueError, match="needs the FLOPs and collectives"):
-        _speedup.predict_speedup(made(estimate=estimate), 2, "T4", "PCIe 3")
-
-
-def test_unknown_hardware_lists_the_known():
-    with pytest.raises(ValueError, match=r"hardware knows.*'T4'"):
-        made().fits("T5")
-    with pytest.raises(ValueError, match=r"hardware knows.*'NVLink 4'"):
-        _speedup.predict_speedup(made(), 2, "T4", "string")
-
-
-def test_every_device_and_link_has_its_source():
-    for table in (hardware.devices_table(), hardware.links_table()):
-        assert isinstance(table, pd.DataFrame)
-        assert (table["source"].str.len() > 5).all()
-        numbers = table.select_dtypes("number")
-        assert (numbers > 0).all(axis=None)
-
-
-def test_gigabytes_have_three_digits():
-    assert [_plan.gigabytes(n) for n in (1_234_567_890, 12 * GB, 512 * GB)] == [
-        "1.23",
-        "12.0",
-        "512",
-    ]
-
-
-# What devices send, read from programs written by hand.
-
-PROGRAM = """\
-HloModule jit_step, is_scheduled=true
-
-%add (a: f32[], b: f32[]) -> f32[] {
-  ROOT %sum = f32[] add(%a, %b)
-}
-
-%below (p: (s32[], f32[8])) -> pred[] {
-  %limit = s32[] constant(5)
-  %i = s32[] get-tuple-element(%p), index=0
-  ROOT %lt = pred[] compare(%i, %limit), direction=LT
-}
-
-%body (p.1: (s32[], f32[8])) -> (s32[], f32[8]) {
-  %ar = f32[8]{0} all-reduce(%x), channel_id=1, replica_groups=[2,4]<=[8], to_apply=%add
-  %inner = (s32[], f32[8]) while(%t), condition=%below.2, body=%twice, %KNOWN%
-}
-
-%twice (p.2: (s32[], f32[8])) -> (s32[], f32[8]) {
-  %cp = (f32[4]{0}, f32[4]{0}, u32[], u32[]) collective-permute-start(%y), channel_id=2
-  %done = f32[4]{0} collective-permute-done(%cp)
-}
-
-%copy.1 (p.3: bf16[2]) -> bf16[16] {
-  %ag = bf16[16]{0} all-gather(%p.3), channel_id=3, replica_groups={{0,1,2,3,4,5,6,7}}
-}
-
-%copy.2 (p.4: bf16[2]) -> bf16[16] {
-  %ag.1 = bf16[16]{0} all-gather(%p.4), channel_id=3, replica_groups={{0,1,2,3,4,5,6,7}}
-}
-
-ENTRY %main (p.5: f32[8]) -> f32[8] {
-  %loop = (s32[], f32[8]) while(%t.0), condition=%below, body=%body
-  %f = bf16[16] fusion(%p.5), calls=%copy.1
-  %g = bf16[16] fusion(%p.5), calls=%copy.2
-  %rs = f32[2]{0} reduce-scatter(%z), channel_id=4, replica_groups=[2,4]<=[8], to_apply=%add
-  %aa = (s8[4]{0}, /*index=1*/s8[4]{0}) all-to-all(%u, %v), channel_id=5, replica_groups=[4,2]<=[8]
-  %alone = f32[9]{0} all-reduce(%w), channel_id=6, replica_groups=[8,1]<=[8], to_apply=%add
-  ROOT %r = f32[8] copy(%loop)
-}
-""".replace("%KNOWN%", 'backend_config={"known_trip_count":{"n":"2"}}')
-
-
-def test_collectives_are_read_from_a_program():
-    found = {c.kind: c for c in _hlo.find(PROGRAM, 8)}
-    assert found["all-reduce"] == ("all-reduce", 32, 4, 5)
-    assert found["collective-permute"] == ("collective-permute", 16, 8, 10)
-    assert found["all-gather"] == ("all-gather", 32, 8, 1)
-    assert found["reduce-scatter"] == ("reduce-scatter", 32, 4, 1)
-    assert found["all-to-all"] == ("all-to-all", 8, 2, 1)
-    assert len(found) == 5
-
-
-@pytest.mark.parametrize(
-    ("groups", "devices"),
-    [
-        ("[2,4]<=[8]", 4),
-        ("{{0,1},{2,3},{4,5},{6,7}}", 2),
-        ("{}", 8),
-        ("mesh['data'=2,'model'=4] {'model'}", 4),
-        ("mesh['data'=2,'model'=4] {'data','model'}", 8),
-        ("mesh['data'=2,'model'=4] {'model':(1)2}", 2),
-    ],
-)
-def test_every_way_to_write_a_ring_is_read(groups, devices):
-    line = f"  %a = f32[2]{{0}} all-reduce(%x), replica_groups={groups}, to_apply=%add"
-    (found,) = _hlo.find(line, 8)
-    assert found.devices == devices
-
-
-def test_what_a_ring_sends():
-    sent = {c.kind: c.sent for c in _hlo.find(PROGRAM, 8)}
-    assert sent == {
-        "all-reduce": 5 * 2 * 3 * 32 // 4,
-        "collective-permute": 10 * 16,
-        "all-gather": 7 * 32 // 8,
-        "reduce-scatter": 3 * 32 // 4,
-        "all-to-all": 4,
-    }
-
-
-# What a compiler says that refuses.
-
-TOO_LARGE = """\
-RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 23.04G of 15.75G hbm.
-Total hbm usage >= 23.30G:
-    reserved        258.00M
-    program           5.50G
-    arguments        17.55G
-"""
-
-
-@pytest.fixture
-def refusing(monkeypatch):
-    """Plans a small model here, where the compiler says what it is told to."""
-    jax.devices()  # awake with a device, so that the plan is made here
-
-    def plan(message):
-        def compile(_):
-            raise jax.errors.JaxRuntimeError(message)
-
-        monkeypatch.setattr(jax.stages.Lowered, "compile", compile)
-        return planning.plan(planned_models.small, mesh={"data": 1}, batch_size=8)
-
-    return plan
-
-
-def test_a_step_that_the_compiler_finds_too_large_is_a_plan_that_says_so(refusing):
-    plan = refusing(TOO_LARGE)
-    assert plan.estimate.refusal == "needs 23.04 GiB of 15.75 GiB"
-    assert plan.estimate.temporaries == int(5.5 * 2**30)
-    assert plan.estimate.collective_bytes is None
-    assert plan.parameter_bytes == 4 * (24 * 32 + 32 + 32 * 8 + 8)
-    assert "the compiler refuses: it needs 23.04 GiB" in repr(plan)
-
-
-def test_a_compiler_that_fails_otherwise_is_quoted(refusing):
-    with pytest.raises(RuntimeError, match=r"could not compile the step.*Mosaic.*estimate=False"):
-        refusing("INTERNAL: Mosaic failed")
-
 
 @pytest.mark.parametrize(
     "wrong", [{"batch_size": None}, {"batch_size": 0}, {"batch_size": 8.0}, {"max_devices": 0}]
@@ -564,9 +311,6 @@ def test_numpys_integers_are_integers():
         planned_models.small, device=device, batch_size=n(8), max_devices=n(1)
     )
     assert found.plan is None
-    predicted = _speedup.predict_speedup(made(), n(8), A_GPU, A_LINK)
-    assert predicted == _speedup.predict_speedup(made(), 8, A_GPU, A_LINK)
-    assert type(predicted.n) is int
 
 
 def nested():

@@ -76,6 +76,21 @@ def figures(experiment: str) -> str:
     return "\n\n".join(parts) or _NONE
 
 
+def spaces() -> str:
+    """Return what became of the ready-made search spaces of `kt.applications`, as text.
+
+    A line a space, under the date, the machine and the versions; `recordings/premade_spaces.py`
+    trained each on 128 images.
+    """
+    record = json.loads((_data() / "kt_applications.json").read_text(encoding="utf-8"))
+    lines = [f"recorded {record['date']} on {record['hardware']}, {record['versions']}", ""]
+    for space in record["spaces"]:
+        verdict = "trains" if space["trains"] else f"fails in {space['stage']}"
+        lines.append(f"{space['space']:18} {verdict}")
+        lines += [] if space["trains"] else [f"     {space['message']}"]
+    return "\n".join(lines)
+
+
 def dumps(record: Recording | Measurement) -> str:
     """Return a record as the text of the JSON file that it is read from."""
     if isinstance(record, Measurement):

@@ -1,6 +1,6 @@
 """Exercises that answer back, in English and in Persian: right, or what is wrong with this attempt.
 
-A section's own module, such as `exercises_tuning`, holds its exercises and calls `checker`:
+A section's own module, such as `exercises.tuning`, holds its exercises and calls `checker`:
 
     check = checker(space=_space, objective=_objective)
 

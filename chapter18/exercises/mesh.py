@@ -14,7 +14,7 @@ from chapter18.planning import hardware
 DATA, MODEL = 2, 4  # the mesh of the first exercise
 DEVICES, DEVICE, BATCH = 8, "T4", 256  # what the second one may use
 
-# The beginning of each refusal of `layouts.resolve`, and what it means for a reader.
+# The beginning of each refusal of `mesh.resolve`, and what it means for a reader.
 _REFUSALS = {
     "Each rule must match": (
         "A rule matches no variable, so Keras would copy everything to every device, without a "

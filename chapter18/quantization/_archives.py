@@ -68,7 +68,7 @@ def read(path):
             derived = {key: _typed(derived[key], kind) for key, kind in fields.pop("derived")}
     except UNREADABLE as error:
         raise ValueError(
-            "A quantized model is loaded from a whole file of quantized_files.export. "
+            "A quantized model is loaded from a whole file of quantization.export. "
             f"Received: {str(path)!r}, which is none, or torn: {error}. Export the model again."
         ) from error
     outputs = [arrays[name] for name in arrays if name.startswith("out")]

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from chapter18.figures import batching as device_figures
-from chapter18.figures import ensembles as ensemble_figures
-from chapter18.figures import mixed_precision as mixed_figures
+from chapter18.figures import batching as batching_figures
+from chapter18.figures import ensembles as ensembles_figures
+from chapter18.figures import mixed_precision as mixed_precision_figures
 from chapter18.figures import precision as precision_figures
 from chapter18.figures import quantization as quantization_figures
-from chapter18.figures import steps as step_figures
+from chapter18.figures import steps as steps_figures
 from chapter18.figures import tuning as tuning_figures
 
 
@@ -59,7 +59,7 @@ def test_the_race_adds_up_what_was_paid_and_keeps_the_best_score():
 def test_the_star_marks_the_lowest_point_of_a_mixing_curve():
     shares = pd.Index([0.0, 0.5, 1.0], name="share of the second")
     losses = pd.DataFrame({"fit": [0.3, 0.1, 0.2]}, index=shares)
-    (ax,) = ensemble_figures.mixing_curve(losses).axes
+    (ax,) = ensembles_figures.mixing_curve(losses).axes
     stars = [line for line in ax.get_lines() if line.get_marker() == "*"]
     points = [line.get_xydata().tolist() for line in stars]
     points += [offsets.tolist() for offsets in (c.get_offsets() for c in ax.collections)]
@@ -69,7 +69,7 @@ def test_the_star_marks_the_lowest_point_of_a_mixing_curve():
 
 def test_error_correlations_are_written_into_both_halves_of_the_square():
     table = pd.DataFrame({"first": ["mlp"], "second": ["trees"], "error_correlation": [0.25]})
-    figure = ensemble_figures.error_correlation(table)
+    figure = ensembles_figures.error_correlation(table)
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert texts.count("0.25") == 2
 
@@ -108,22 +108,22 @@ COSTS = pd.DataFrame({"seconds": 1.0, "bytes": 1e6, "log_loss": 0.1}, index=TOO_
 @pytest.mark.parametrize(
     ("draw", "panel"),
     [
-        (lambda names: device_figures.large_batches(by_rule(names)), 0),
-        (lambda names: device_figures.speedups(columns(names)), 0),
-        (lambda names: ensemble_figures.mixing_curve(columns(names)), 0),
-        (lambda names: ensemble_figures.ensemble_weights(columns("ab"), columns(names)), 1),
+        (lambda names: batching_figures.large_batches(by_rule(names)), 0),
+        (lambda names: batching_figures.speedups(columns(names)), 0),
+        (lambda names: ensembles_figures.mixing_curve(columns(names)), 0),
+        (lambda names: ensembles_figures.ensemble_weights(columns("ab"), columns(names)), 1),
         (
-            lambda names: ensemble_figures.weights_need_rows(
+            lambda names: ensembles_figures.weights_need_rows(
                 columns("ab"), dict.fromkeys(names, 1)
             ),
             0,
         ),
-        (lambda names: ensemble_figures.cost_and_loss(COSTS.loc[names]), 0),
-        (lambda names: mixed_figures.vanishing(dict.fromkeys(names, LOST)), 0),
-        (lambda names: mixed_figures.scale_traces(dict.fromkeys(names, TRACE)), 0),
+        (lambda names: ensembles_figures.cost_and_loss(COSTS.loc[names]), 0),
+        (lambda names: mixed_precision_figures.vanishing(dict.fromkeys(names, LOST)), 0),
+        (lambda names: mixed_precision_figures.scale_traces(dict.fromkeys(names, TRACE)), 0),
         (lambda names: quantization_figures.error_against_bits(columns(names)), 0),
         (lambda names: quantization_figures.layer_sensitivity(dict.fromkeys(names, LAYERS)), 0),
-        (lambda names: step_figures.fusing_race(race_of(names), [1.0]), 0),
+        (lambda names: steps_figures.fusing_race(race_of(names), [1.0]), 0),
         (lambda names: tuning_figures.search_race(dict.fromkeys(names, TRIALS)), 1),
         (lambda names: tuning_figures.selection_bias(FLATTERY, columns(names)), 1),
     ],
@@ -142,7 +142,7 @@ def test_every_series_is_drawn_and_can_be_told_from_the_others(draw, panel):
 
 def test_the_bars_of_nine_members_reach_one():
     weights = pd.DataFrame(np.full((2, 9), 1 / 9), index=["convex", "greedy"], columns=MANY)
-    left = ensemble_figures.ensemble_weights(weights, columns(["fit"])).axes[0]
+    left = ensembles_figures.ensemble_weights(weights, columns(["fit"])).axes[0]
     assert len(left.patches) == 2 * 9
     assert max(bar.get_x() + bar.get_width() for bar in left.patches) == pytest.approx(1)
     assert len({(bar.get_facecolor(), bar.get_hatch()) for bar in left.patches}) == 9
@@ -156,7 +156,7 @@ def test_histograms_of_many_arrays_are_all_drawn():
 
 def test_columns_of_a_table_go_to_the_axis_of_their_name():
     table = pd.DataFrame({"images": [10.0, 30.0], "more": 0, "milliseconds": [2.0, 3.0]}, [1, 4])
-    took, made = step_figures.step_costs(table).axes
+    took, made = steps_figures.step_costs(table).axes
     assert took.get_lines()[0].get_xydata().tolist() == [[1, 2], [4, 3]]
     assert made.get_lines()[0].get_xydata().tolist() == [[1, 10], [4, 30]]
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from chapter18 import mesh
-from chapter18.figures import mesh as mesh_figures
+from chapter18.figures import mesh as figures
 
 
 def texts(ax):
@@ -21,7 +21,7 @@ def corners(ax):
 
 
 def test_every_part_of_every_layer_has_the_colour_of_its_device():
-    horizontal, vertical = mesh_figures.two_cuts().axes
+    horizontal, vertical = figures.two_cuts().axes
     for ax in (horizontal, vertical):
         filled = [box for box in ax.patches if box.get_fill()]
         assert len(filled) == 2 * 3
@@ -30,7 +30,7 @@ def test_every_part_of_every_layer_has_the_colour_of_its_device():
 
 
 def test_a_matrix_in_two_halves_covers_the_whole():
-    columns, rows = mesh_figures.two_halves().axes
+    columns, rows = figures.two_halves().axes
     for ax, how in ((columns, "concatenated"), (rows, "added")):
         assert ax.get_title().endswith(f"outputs are {how}")
         assert texts(ax) == ["inputs", "kernel", "outputs", *["+"] * (ax is rows), "×", "="]
@@ -42,9 +42,9 @@ def test_meshes_show_the_number_of_each_device_in_its_place():
     devices = [f"cpu:{number}" for number in (3, 1, 0, 2, 4, 5, 7, 6)]
     line = mesh.make_mesh(data=8, devices=devices)
     grid = mesh.make_mesh(data=2, model=4, devices=devices)
-    (alone,) = mesh_figures.meshes({"alone": line}).axes
+    (alone,) = figures.meshes({"alone": line}).axes
     assert texts(alone) == list("31024576")
-    first, second = mesh_figures.meshes({"line": line, "grid": grid}).axes
+    first, second = figures.meshes({"line": line, "grid": grid}).axes
     assert [ax.get_title() for ax in (first, second)] == ["line", "grid"]
     places = {text.get_position(): text.get_text() for text in second.texts}
     assert places == {(i % 4, i // 4): number for i, number in enumerate("31024576")}
@@ -69,13 +69,13 @@ def spread(shape, parts):
 def test_parts_cover_the_kernel_and_name_their_devices():
     whole = jax.numpy.ones((2, 16))
     named = {"whole": [whole], "four": [spread((2, 16), 4)], "eight": [spread((2, 16), 8)]}
-    one, four, eight = mesh_figures.shards(named).axes
+    one, four, eight = figures.shards(named).axes
     assert texts(one) == [str(jax.devices()[0].id)]
     assert corners(one) == [(0, 0, 16, 2)]
     assert texts(four) == ["0, 4", "1, 5", "2, 6", "3, 7"]
     assert corners(four) == [(4 * i, 0, 4, 2) for i in range(4)]
     assert texts(eight) == list("01234567")
-    (alone,) = mesh_figures.shards({"whole": [whole]}).axes
+    (alone,) = figures.shards({"whole": [whole]}).axes
     assert (alone.get_title(), alone.get_ylabel()) == ("whole", "2 × 16")
 
 
@@ -87,7 +87,7 @@ def test_bars_end_at_the_sum_of_their_parts():
         "megatron": SimpleNamespace(compute=0.003, communication=0.0),
         "fsdp": SimpleNamespace(compute=0.001, communication=0.004),
     }
-    memory, times = mesh_figures.layouts_compared(table, steps, 8e9).axes
+    memory, times = figures.layouts_compared(table, steps, 8e9).axes
     ends = [[box.get_x() + box.get_width() for box in ax.patches] for ax in (memory, times)]
     np.testing.assert_allclose(ends[0], [1, 3, 3, 6, 6, 9])
     np.testing.assert_allclose(ends[1], [1, 3, 5, 3])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chapter18 import precision
-from chapter18.figures import precision as precision_figures
+from chapter18.figures import precision as figures
 
 SMALL = ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
 LAYOUT = {  # stored bits of exponent and mantissa, written by hand
@@ -286,16 +286,16 @@ def test_unknown_policies_are_refused_and_change_nothing(name):
 
 def test_the_picture_shows_the_real_bits():
     rows = {name: precision.bits(np.pi, name) for name in ("float16", "bfloat16")}
-    (ax,) = precision_figures.bit_rows(rows).axes
+    (ax,) = figures.bit_rows(rows).axes
     digits = [text.get_text() for text in ax.texts if text.get_text() in {"0", "1"}]
     assert "".join(digits) == "0100001001001000" + "0100000001001001"
-    (ax,) = precision_figures.bit_rows({"": precision.bits(-6.5, "float16")}).axes
+    (ax,) = figures.bit_rows({"": precision.bits(-6.5, "float16")}).axes
     written = [text.get_text() for text in ax.texts]
     assert written[-3:] == ["−", "17, which means $2^{2}$", "significand 1.625"]
 
 
 def test_number_lines_mark_every_number():
-    (ax,) = precision_figures.number_lines(["float8_e5m2"], 1, 4).axes
+    (ax,) = figures.number_lines(["float8_e5m2"], 1, 4).axes
     (marks,) = ax.collections
     assert [segment[0][0] for segment in marks.get_segments()] == [
         *(1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4)
@@ -303,7 +303,7 @@ def test_number_lines_mark_every_number():
 
 
 def test_spacings_end_with_a_dot_at_the_largest_number():
-    (ax,) = precision_figures.spacings(["float16", "bfloat16"], low=-2, high=20).axes
+    (ax,) = figures.spacings(["float16", "bfloat16"], low=-2, high=20).axes
     lines = [line.get_xydata().tolist() for line in ax.get_lines()]
     assert [65_504.0, 32.0] in lines[2]
     assert lines[0][2] == [1, 2**-10]
@@ -313,7 +313,7 @@ def test_spacings_end_with_a_dot_at_the_largest_number():
 
 
 def test_ranges_count_shares_of_what_is_not_zero():
-    (top, bottom) = precision_figures.ranges({"weights": np.array([0, -1.0, 1.0, 1e-5])}).axes
+    (top, bottom) = figures.ranges({"weights": np.array([0, -1.0, 1.0, 1e-5])}).axes
     (steps,) = top.patches
     assert sorted(share for share in steps.get_data().values if share) == pytest.approx(
         [100 / 3, 200 / 3]

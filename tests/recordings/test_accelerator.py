@@ -1,47 +1,11 @@
+"""The recorder of an accelerator's figures, tried small on a CPU."""
+
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from chapter18 import recorded
 from recordings import accelerator
-
-TABLE = pd.DataFrame([["a", 1.5, 0.9, 7, None], ["b", 2.0, 0.8, 8, 9]], columns=recorded.COLUMNS)
-RECORD = recorded.Measurement("a chip", "2026-11-29", {"jax": "1.0"}, "a script", {"fused": TABLE})
-
-
-@pytest.fixture
-def shipped(tmp_path, monkeypatch):
-    """A package whose data folder is empty."""
-    (tmp_path / "data").mkdir()
-    monkeypatch.setattr(recorded.resources, "files", lambda _: tmp_path)
-    return tmp_path / "data"
-
-
-def test_a_measurement_comes_back_as_it_was(shipped):
-    (shipped / "measured_a_chip.json").write_text(recorded.dumps(RECORD), "utf-8")
-    (shipped / "other.json").write_text("{}", "utf-8")
-    (back,) = recorded.measurements()
-    assert back._replace(tables=None) == RECORD._replace(tables=None)
-    pd.testing.assert_frame_equal(back.tables["fused"], TABLE, check_dtype=False)
-    text = recorded.figures("fused")
-    assert text.startswith("a chip, 2026-11-29, jax 1.0 (a script)\n")
-    assert "1.5" in text
-    assert "No accelerator" in recorded.figures("training")
-
-
-@pytest.mark.usefixtures("shipped")
-def test_without_a_measurement_one_line_says_how_to_make_one():
-    assert recorded.measurements() == []
-    assert recorded.figures("fused").startswith("No accelerator has been measured yet")
-
-
-def test_what_the_package_ships_was_measured_on_an_accelerator():
-    for record in recorded.measurements():
-        assert "CPU" not in record.hardware
-        assert "--small" not in record.script
-        assert set(record.tables) == set(accelerator.SETTINGS)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chapter18 import ensembles
-from chapter18.ensembles import _weights
+from chapter18.ensembles._weights import log_loss
 from chapter18.exercises._answers import Hint, checker, right, shown
 
 CLASSES, ROWS = 5, 2000
@@ -57,7 +57,7 @@ def _simulated():
 
 def _loss(some, weights=None):
     mixture = ensembles.combine(some.predictions, weights)
-    return _weights.log_loss(mixture[np.arange(len(some.y)), some.y][None], np.ones(1))
+    return log_loss(mixture[np.arange(len(some.y)), some.y][None], np.ones(1))
 
 
 def _weights(*, weights):

@@ -1,16 +1,25 @@
 """What a checkpoint must give back: policy, optimizer class, seeds, a digest of each variable."""
 
+import contextlib
 import hashlib
+import io
 import json
+import shutil
+import struct
+import tempfile
+import zipfile
+from pathlib import Path
 from typing import NamedTuple
 
 import h5py
 import keras
 import numpy as np
 
-from chapter18._shared import gathering, layers, stored_members
+from chapter18._shared import gathering, layers
 
 NAME = "chapter18.json"
+# PKWARE's APPNOTE, 4.3.7: a local header of 30 bytes, whose last two fields are these lengths.
+_HEADER, _LENGTHS = 30, 26
 
 
 class Entry(NamedTuple):
@@ -99,7 +108,7 @@ def check(model, saved):
 def check_file(path, manifest):
     """Raise RuntimeError unless the `.keras` file holds every value that `manifest` lists."""
     found = set()
-    with stored_members.opened(path, "model.weights.h5") as file, h5py.File(file) as weights:
+    with opened(path, "model.weights.h5") as file, h5py.File(file) as weights:
         weights.visititems(lambda _, item: _add_digest(found, item))
     for entry in manifest.weights + manifest.optimizer_variables:
         if entry.digest not in found:
@@ -167,3 +176,51 @@ def _different(received):
         f"Received: {received}. Build the same model with the same optimizer as was saved, "
         "under the same version of Keras."
     )
+
+
+@contextlib.contextmanager
+def opened(path, name):
+    """Yield the member `name` of the zip archive at `path` as a seekable file, read where it lies.
+
+    A member that is compressed is unpacked to a file beside the archive meanwhile.
+    """
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo(name)
+        if member.compress_type == zipfile.ZIP_STORED:
+            with open(path, "rb") as file:
+                yield io.BufferedReader(_Part(file, _start(file, member), member.file_size))
+            return
+        with archive.open(name) as packed, tempfile.TemporaryFile(dir=Path(path).parent) as file:
+            shutil.copyfileobj(packed, file)
+            file.seek(0)
+            yield file
+
+
+def _start(file, member):
+    file.seek(member.header_offset + _LENGTHS)
+    return member.header_offset + _HEADER + sum(struct.unpack("<HH", file.read(4)))
+
+
+class _Part(io.RawIOBase):
+    """The bytes from `start` on, `size` of them, of an open file."""
+
+    def __init__(self, file, start, size):
+        super().__init__()
+        self._file, self._start, self._size, self._at = file, start, size, 0
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=io.SEEK_SET):
+        self._at = (0, self._at, self._size)[whence] + offset
+        return self._at
+
+    def readinto(self, buffer):
+        self._file.seek(self._start + self._at)
+        wanted = max(0, min(len(buffer), self._size - self._at))
+        read = self._file.readinto(memoryview(buffer)[:wanted])
+        self._at += read
+        return read

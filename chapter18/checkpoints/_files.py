@@ -1,7 +1,6 @@
 """The file of a checkpoint: Keras' own format, with two records of what it must give back."""
 
 import contextlib
-import io
 import json
 import os
 import shutil
@@ -10,15 +9,11 @@ import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import numpy as np
-
-from chapter18._shared import manifests
+from chapter18._shared import manifests, nests
 from chapter18._shared.replacing import UNREADABLE
 from chapter18.checkpoints._predictions import Predictions
 
 _PROOF = "chapter18.npz"
-_STRUCTURE = "names"
 
 
 class Proof(NamedTuple):
@@ -52,7 +47,7 @@ def add_records(file, manifest, proof):
         archive.writestr(manifests.NAME, manifest.to_json())
         content = {"predictions": tuple(proof.predictions), "derived": proof.derived}
         # Compressed, because the end of a NumPy archive would pass for that of a torn checkpoint.
-        archive.writestr(_PROOF, pack(content), zipfile.ZIP_DEFLATED)
+        archive.writestr(_PROOF, nests.pack(content), zipfile.ZIP_DEFLATED)
 
 
 def read(file, path):
@@ -90,7 +85,7 @@ def _read(archive):
     manifest = manifests.Manifest.from_json(archive.read(manifests.NAME))
     if _PROOF not in archive.namelist():
         return Checkpoint(config, manifest, None)
-    content = unpack(archive.read(_PROOF))
+    content = nests.unpack(archive.read(_PROOF))
     return Checkpoint(
         config, manifest, Proof(Predictions(*content["predictions"]), content["derived"])
     )
@@ -115,52 +110,3 @@ def pinned(path):
             second = Path(stack.enter_context(tempfile.TemporaryDirectory()), "model.keras")
             shutil.copyfile(path, second)
         yield second
-
-
-def pack(nests):
-    """Return `nests`, dicts, lists and tuples of arrays, None and texts, as one NumPy archive."""
-    arrays = []
-    structure = _encoded(nests, arrays)
-    # NumPy files know no bfloat16 and no float8: bytes do, with the dtype's name beside.
-    dtypes = [str(array.dtype) for array in arrays]
-    shapes = [array.shape for array in arrays]
-    names = json.dumps({"structure": structure, "dtypes": dtypes, "shapes": shapes})
-    raw = {f"{i}": np.frombuffer(array.tobytes(), "uint8") for i, array in enumerate(arrays)}
-    file = io.BytesIO()
-    np.savez(file, **{_STRUCTURE: np.array(names)}, **raw)
-    return file.getvalue()
-
-
-def unpack(data):
-    """Return what `pack` was given; its arrays are NumPy's."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
-        names = json.loads(str(file[_STRUCTURE]))
-        arrays = [
-            np.frombuffer(file[f"{i}"].tobytes(), jax.numpy.dtype(dtype)).reshape(shape)
-            for i, (dtype, shape) in enumerate(zip(names["dtypes"], names["shapes"], strict=True))
-        ]
-    return _decoded(names["structure"], arrays)
-
-
-def _encoded(nest, arrays):
-    if nest is None or isinstance(nest, str):
-        return nest
-    if isinstance(nest, dict):
-        return {"dict": [[key, _encoded(each, arrays)] for key, each in nest.items()]}
-    if isinstance(nest, list | tuple):
-        kind = "list" if isinstance(nest, list) else "tuple"
-        return {kind: [_encoded(each, arrays) for each in nest]}
-    arrays.append(np.asarray(nest))
-    return len(arrays) - 1
-
-
-def _decoded(structure, arrays):
-    if structure is None or isinstance(structure, str):
-        return structure
-    if isinstance(structure, int):
-        return arrays[structure]
-    ((kind, content),) = structure.items()
-    if kind == "dict":
-        return {key: _decoded(each, arrays) for key, each in content}
-    decoded = [_decoded(each, arrays) for each in content]
-    return decoded if kind == "list" else tuple(decoded)

@@ -32,7 +32,7 @@ def export(model: keras.Model, path: str | os.PathLike[str], *, probe: Any) -> N
     """
     checks.built(model, rule="What is exported has weights.")
     quantized = _quantized(model)
-    outputs = _copies.outputs(model, probe)
+    outputs = [each.astype("float32") for each in _copies.outputs(model, probe)]
     _check_finite(model, outputs)
     with _no_optimizer(model):
         manifest = manifests.describe(model)
@@ -118,7 +118,7 @@ def _config(layer):
 
 def _check_finite(model, outputs):
     broken = [v.path for v in model.variables if _has_nan(v)]
-    if broken or not all(np.isfinite(each.astype("float32")).all() for each in outputs):
+    if broken or not all(np.isfinite(each).all() for each in outputs):
         found = f"the variable {broken[0]!r} with NaN" if broken else "predictions with NaN or inf"
         raise ValueError(
             "What is exported has numbers in its weights and predictions, which can be compared. "

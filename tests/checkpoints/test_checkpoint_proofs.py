@@ -9,8 +9,8 @@ import pytest
 from noisy import Noisy
 
 from chapter18 import checkpoints
-from chapter18._shared import stored_members
-from chapter18.checkpoints import _files, _predictions
+from chapter18._shared import manifests, nests
+from chapter18.checkpoints import _predictions
 
 # Keras 3.15 gives NumPy 2 an `__array__` without `copy` whenever it saves a variable.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -284,7 +284,7 @@ def test_a_checkpoint_through_a_link_and_under_a_long_name(tmp_path):
 def test_arrays_of_any_dtype_and_nest_travel_in_bytes():
     half = np.arange(3).astype(keras.ops.zeros(1, "bfloat16").dtype)
     given = {"a": [half, (np.float32(2.5), None)], "b": {"": np.zeros((0, 2), "int8")}, "c": "گل"}
-    again = _files.unpack(_files.pack(given))
+    again = nests.unpack(nests.pack(given))
     assert again["a"][0].dtype == half.dtype
     assert again["a"][0].tolist() == [0, 1, 2]
     assert isinstance(again["a"][1], tuple)
@@ -301,7 +301,7 @@ def test_a_member_is_read_where_it_lies(tmp_path, compression):
         archive.writestr("before", b"x" * 1000)
         archive.writestr("گل", content)
         archive.writestr("after", b"y" * 1000)
-    with stored_members.opened(path, "گل") as file:
+    with manifests.opened(path, "گل") as file:
         assert file.read() == content
         file.seek(-5, os.SEEK_END)
         assert file.read(99) == content[-5:]

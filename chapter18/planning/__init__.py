@@ -1,4 +1,13 @@
-"""What a training step will need on devices that are not here: bytes, messages, seconds."""
+"""What a training step will need on devices that are not here: bytes, messages, seconds.
+
+    plan = planning.plan(make_model, mesh={"data": 2, "model": 4}, layout="columns",
+                         batch_size=256, optimizer="adam", loss="mse")
+    plan.require("T4")                      # MemoryError before anything is allocated
+    planning.smallest_mesh(make_model, device="T4", batch_size=256)
+    planning.predict_step(plan, device="v5e", link="ICI v5e").seconds
+
+The model is compiled and never run. `hardware` holds what devices and links can do.
+"""
 
 from chapter18.planning._estimate import Estimate
 from chapter18.planning._hlo import Collective
